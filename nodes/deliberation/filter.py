@@ -1,0 +1,28 @@
+"""Let a model select the facts that are needed, when there are many."""
+
+from __future__ import annotations
+
+from langgraph.runtime import Runtime
+
+from dualmem.context import Context
+from dualmem.errors import ModelError
+from dualmem.prompts import fact_filter
+from dualmem.state import DeliberationState
+
+
+async def filter_facts(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
+    """Select the strictly necessary facts, above the count only (D-Mem, step 2).
+
+    All stay where the selection fails or keeps nothing.
+    """
+    context = runtime.context
+    facts = state["relevant"]
+    if len(facts) <= context.settings.fact_filter_above:
+        return {"facts": facts}
+    try:
+        reply = await context.chat.ask(fact_filter.render(facts, state["question"], asked_at=state.get("asked_at")))
+    except ModelError:
+        return {"facts": facts}
+    numbers = dict.fromkeys(number for number in reply.value.keep if 1 <= number <= len(facts))
+    kept = [facts[number - 1] for number in numbers]
+    return {"facts": kept or facts, "calls": list(reply.calls)}

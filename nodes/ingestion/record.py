@@ -1,0 +1,116 @@
+"""Store the raw turns, before any model is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from langgraph.runtime import Runtime
+
+from dualmem.cleaning import clean_user_id, is_blank
+from dualmem.context import Context
+from dualmem.errors import EmptyConversation
+from dualmem.identity import turn_ids
+from dualmem.ingestion.windows import cut_windows
+from dualmem.loaders import from_messages
+from dualmem.records import IngestReceipt, Message, Transcript, Turn, TurnState
+from dualmem.state import IngestionState
+
+DEFAULT_CONVERSATION = "default"
+
+
+async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:
+    """Store what is new of the conversation, make it findable, and cut the windows to read.
+
+    Raises:
+        InvalidUser: The user id is missing or blank.
+        EmptyConversation: There is no message.
+    """
+    context = runtime.context
+    user_id = clean_user_id(state.get("user_id"))
+    transcript = _transcript(state)
+    conversation_id = transcript.conversation_id
+    store = context.store
+    async with store.writer(user_id):
+        before = await store.turns(user_id, conversation_id=conversation_id)
+        turns, skipped = _turns(transcript, user_id, start=len(before))
+        fresh = await store.add_turns(turns)
+        await store.index_turns(user_id, conversation_id)
+        stored = await store.turns(user_id, conversation_id=conversation_id)
+    windows = cut_windows(
+        stored,
+        most_turns=context.settings.window_turns,
+        most_tokens=context.settings.window_tokens,
+        overlap=context.settings.window_overlap,
+    )
+    receipt = IngestReceipt(
+        user_id=user_id,
+        conversation_id=conversation_id,
+        turns_stored=len(fresh),
+        turns_known=len(turns) - len(fresh),
+        turns_skipped=skipped,
+    )
+    return {
+        "user_id": user_id,
+        "conversation_id": conversation_id,
+        "windows": windows,
+        "next_window": 0,
+        "batch_windows": context.settings.batch_windows,
+        "tally": [receipt],
+    }
+
+
+def _transcript(state: IngestionState) -> Transcript:
+    transcript = state.get("transcript")
+    if transcript is None:
+        transcript = from_messages(
+            state.get("messages") or [], conversation_id=state.get("conversation_id") or DEFAULT_CONVERSATION
+        )
+    if not transcript.messages:
+        message = f"the conversation {transcript.conversation_id!r} has no messages to remember"
+        raise EmptyConversation(message)
+    return transcript
+
+
+def _turns(transcript: Transcript, user_id: str, *, start: int) -> tuple[list[Turn], dict[str, int]]:
+    """Return the turns of a transcript, and how many of its messages no model will be shown, by reason."""
+    skipped = Counter(transcript.skipped)
+    ids = turn_ids(user_id, transcript.conversation_id, transcript.messages)
+    now = datetime.now(UTC)
+    turns = []
+    for turn_id, message in zip(ids, transcript.messages, strict=True):
+        if not message.content.strip():
+            skipped["empty"] += 1
+            continue
+        reason = _unread(message)
+        if reason:
+            skipped[reason] += 1
+        state: TurnState = "skipped" if reason else "pending"
+        turns.append(
+            Turn(
+                id=turn_id,
+                user_id=user_id,
+                conversation_id=transcript.conversation_id,
+                position=start + len(turns),
+                speaker=message.name or message.role,
+                role=message.role,
+                text=message.content,
+                said_at=message.timestamp,
+                session=message.session,
+                source_id=message.id,
+                state=state,
+                recorded_at=now,
+            )
+        )
+    return turns, dict(skipped)
+
+
+def _unread(message: Message) -> str:
+    """Return why a message is stored but never read by a model, or ""."""
+    if message.injected:
+        return "put there by memory"
+    if message.role == "system":
+        return "system text"
+    if is_blank(message.content):
+        return "no words"
+    return ""

@@ -1,0 +1,43 @@
+"""Let a model keep only the evidence that helps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from langgraph.runtime import Runtime
+
+from dualmem.context import Context
+from dualmem.errors import ModelError
+from dualmem.prompts import memory_filter
+from dualmem.prompts.evidence import evidence_part
+from dualmem.state import RecallState
+
+
+async def filter_evidence(state: RecallState, runtime: Runtime[Context]) -> RecallState:
+    """Drop the evidence units that do not help to answer (D-Mem, filter).
+
+    Everything stays where the filter is off, keeps nothing, or fails.
+    """
+    context = runtime.context
+    packed = state["packed"]
+    if context.settings.memory_filter == "off" or not packed.units:
+        return {}
+    prompt = memory_filter.render(
+        evidence_part(packed.units, packed.labels, dates=context.settings.temporal),
+        state["question"],
+        labels=list(packed.labels.values()),
+        asked_at=state.get("asked_at"),
+    )
+    try:
+        reply = await context.chat.ask(prompt)
+    except ModelError:
+        return {}
+    kept = set(reply.value.keep)
+    units = tuple(
+        unit
+        for unit in packed.units
+        if kept
+        & {packed.labels[item] for item in (*(m.memory.id for m in unit.members), *(turn.id for turn in unit.turns))}
+    )
+    calls = list(reply.calls)
+    return {"packed": replace(packed, units=units), "calls": calls} if units else {"calls": calls}

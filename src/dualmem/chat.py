@@ -1,0 +1,219 @@
+"""Ask a chat model for a typed reply.
+
+One place knows how structured output is asked for, how a reply is repaired, how calls are limited, timed and
+counted, and which errors leave a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from pydantic import BaseModel
+
+from dualmem.errors import DualmemError, ModelError, ModelUnavailable, ReplyTruncated, UnreadableReply
+from dualmem.records import ModelCall
+from dualmem.reply import read_reply
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable
+
+T = TypeVar("T", bound=BaseModel)
+
+_REPAIR = "That reply could not be used: {complaint}. Send the whole JSON object again, corrected, and nothing else."
+_CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens"})
+_REFUSED = frozenset({"content_filter", "refusal", "SAFETY"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt(Generic[T]):
+    """A rendered prompt: its messages, and the form of the reply.
+
+    `schema` is the JSON schema sent to the model. It may bound what `output` leaves open (which ids can be
+    cited, how many items), since small models need the bounds.
+    """
+
+    step: str
+    messages: tuple[BaseMessage, ...]
+    output: type[T]
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """What came back, and what it cost; more than one call when a repair was needed."""
+
+    value: T
+    calls: tuple[ModelCall, ...]
+
+
+class Chat:
+    """A LangChain chat model, with limits, one repair round, and accounting.
+
+    Args:
+        model: Any LangChain chat model.
+        timeout: Limit of one call, in seconds.
+        concurrency: Calls at once.
+        max_output_tokens: Passed on to models that are called by the OpenAI protocol; None leaves it to them.
+    """
+
+    def __init__(
+        self,
+        model: BaseChatModel,
+        *,
+        timeout: float = 120.0,
+        concurrency: int = 8,
+        max_output_tokens: int | None = None,
+    ) -> None:
+        self.model = model
+        self._timeout = timeout
+        self._concurrency = concurrency
+        self._max_output_tokens = max_output_tokens
+        # A semaphore belongs to the event loop that first waits on it.
+        self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    async def ask(self, prompt: Prompt[T], *, temperature: float | None = None) -> Reply[T]:
+        """Send `prompt` and return the reply as its output record.
+
+        Raises:
+            ModelUnavailable: The call failed, was refused, or took too long.
+            ReplyTruncated: The reply was cut off.
+            UnreadableReply: Neither the reply nor its correction could be read.
+        """
+        message, call = await self._call(prompt, prompt.messages, temperature)
+        try:
+            return Reply(read_reply(message.text, prompt.output), (call,))
+        except UnreadableReply as error:
+            correction = (AIMessage(message.text), HumanMessage(_REPAIR.format(complaint=error)))
+        again, second = await self._call(prompt, (*prompt.messages, *correction), temperature)
+        second = second.model_copy(update={"repaired": True})
+        return Reply(read_reply(again.text, prompt.output), (call, second))
+
+    async def _call(
+        self, prompt: Prompt[T], messages: Sequence[BaseMessage], temperature: float | None
+    ) -> tuple[AIMessage, ModelCall]:
+        runnable = self._runnable(prompt, temperature)
+        async with self._limit():
+            started = time.perf_counter()
+            try:
+                async with asyncio.timeout(self._timeout):
+                    reply = await runnable.ainvoke(list(messages))
+            except TimeoutError as error:
+                message = f"{prompt.step}: no reply from the model within {self._timeout:g} s"
+                raise ModelUnavailable(message) from error
+            except DualmemError:
+                raise
+            except Exception as error:
+                raise _translate(prompt.step, error) from error
+            seconds = time.perf_counter() - started
+        reply = _raw(reply)
+        reason = str(reply.response_metadata.get("finish_reason") or reply.response_metadata.get("stop_reason"))
+        if reason in _CUT_OFF:
+            message = f"{prompt.step}: the reply was cut off at the output limit"
+            raise ReplyTruncated(message)
+        if reason in _REFUSED or reply.additional_kwargs.get("refusal"):
+            message = f"{prompt.step}: the model refused to reply ({reply.additional_kwargs.get('refusal') or reason})"
+            raise ModelUnavailable(message)
+        return reply, _account(prompt.step, reply, seconds)
+
+    def _limit(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        return self._limits.setdefault(loop, asyncio.Semaphore(self._concurrency))
+
+    def _runnable(self, prompt: Prompt[T], temperature: float | None) -> Runnable[Any, Any]:
+        """Return the model, set up to reply by the prompt's schema in the way it knows best."""
+        options: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+        if _is_openai(self.model):
+            hosted = not getattr(self.model, "openai_api_base", None)
+            schema = strict_schema(prompt.schema) if hosted else dict(prompt.schema)
+            options["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": prompt.step.replace(".", "_"), "schema": schema, "strict": True},
+            }
+            if self._max_output_tokens is not None:
+                options["max_tokens"] = self._max_output_tokens
+            return self.model.bind(**options)
+        if _has_native_structure(self.model):
+            schema = {"title": prompt.step.replace(".", "_"), **prompt.schema}
+            return self.model.with_structured_output(schema, include_raw=True, **options)
+        return self.model.bind(**options) if options else self.model
+
+
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `schema` as OpenAI's strict mode takes it.
+
+    Strict mode wants every property required, no additional ones, and knows no string lengths.
+    """
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, list):
+            return [walk(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        kept = {key: walk(value) for key, value in node.items() if key not in {"maxLength", "minLength", "default"}}
+        if kept.get("type") == "object":
+            kept["additionalProperties"] = False
+            kept["required"] = list(kept.get("properties", {}))
+        return kept
+
+    walked = walk(copy.deepcopy(dict(schema)))
+    assert isinstance(walked, dict)  # noqa: S101 - narrows the type
+    return walked
+
+
+def _raw(reply: Any) -> AIMessage:
+    """Return the message of a reply, also where `include_raw` wrapped it.
+
+    A tool call's arguments stand in for its content, so that both are read by the same parser.
+    """
+    message = reply["raw"] if isinstance(reply, dict) else reply
+    assert isinstance(message, AIMessage)  # noqa: S101 - what every chat model returns
+    if not message.text and message.tool_calls:
+        import json  # noqa: PLC0415 - only on this path
+
+        content = json.dumps(message.tool_calls[0]["args"], ensure_ascii=False)
+        return message.model_copy(update={"content": content})
+    return message
+
+
+def _account(step: str, reply: AIMessage, seconds: float) -> ModelCall:
+    usage = reply.usage_metadata
+    if usage is None:
+        return ModelCall(step=step, seconds=seconds)
+    return ModelCall(
+        step=step,
+        tokens_in=usage["input_tokens"],
+        tokens_out=usage["output_tokens"],
+        tokens_cached=usage.get("input_token_details", {}).get("cache_read", 0) or 0,
+        seconds=seconds,
+    )
+
+
+def _translate(step: str, error: Exception) -> ModelError:
+    """Return our error for a provider's; openai raises on a cut-off reply while parsing it."""
+    if type(error).__name__ == "LengthFinishReasonError":
+        return ReplyTruncated(f"{step}: the reply was cut off at the output limit")
+    detail = " ".join(str(error).split())[:300]
+    return ModelUnavailable(f"{step}: the model call failed: {type(error).__name__}: {detail}")
+
+
+def _is_openai(model: BaseChatModel) -> bool:
+    return any(base.__module__.startswith("langchain_openai.") for base in type(model).__mro__)
+
+
+def _has_native_structure(model: BaseChatModel) -> bool:
+    """Whether the model's class brings tool calling or structured output of its own."""
+    from langchain_core.language_models import BaseChatModel  # noqa: PLC0415
+
+    kind = type(model)
+    return (
+        kind.with_structured_output is not BaseChatModel.with_structured_output
+        or kind.bind_tools is not BaseChatModel.bind_tools
+    )

@@ -1,0 +1,105 @@
+"""The main job on a conversation that is shipped with the package."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from rich.markup import escape
+
+from dualmem.cli.render import (
+    ask_with_progress,
+    console,
+    ingest_with_progress,
+    show_receipt,
+    show_recollection,
+)
+from dualmem.config import Settings, load_settings
+from dualmem.errors import ModelNotConfigured, StoreError
+from dualmem.loaders import load_file
+from dualmem.memory import DualMem
+from dualmem.models import chat_name
+from dualmem.records import Memory
+
+USER = "mara"
+MARK = "dualmem-demo"
+"""Name of an empty file that tells a demo's folder from any other."""
+
+QUESTIONS = (
+    "Where does Mara live now?",
+    "Where did Mara live before?",
+    "Does Mara have brothers?",
+    "When did Mara run her first half marathon?",
+    "How many euros did Mara spend in all on the train ticket and the port wine?",
+    "What is the name of Mara's dentist?",
+)
+
+
+def run_demo(folder: Path) -> None:
+    """Ingest the shipped conversation, ask about it, and print what happened.
+
+    Raises:
+        StoreError: `folder` holds something that no demo put there.
+    """
+    settings = demo_settings(folder)
+    _clear(folder)
+    asyncio.run(_demo(settings))
+
+
+def demo_settings(folder: Path) -> Settings:
+    """Return what is configured, or the embedded model where nothing is; always with the demo's store."""
+    settings = load_settings(store=str(folder))
+    try:
+        chat_name(settings)
+    except ModelNotConfigured:
+        return settings.override({"chat_model": "local"})
+    return settings
+
+
+def _clear(folder: Path) -> None:
+    mark = folder / MARK
+    if folder.exists() and any(folder.iterdir()):
+        if not mark.exists():
+            message = f"{str(folder)!r} is not empty and no demo's folder; name another with --store"
+            raise StoreError(message)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+async def _demo(settings: Settings) -> None:
+    started = time.monotonic()
+    async with DualMem(settings) as memory:
+        console.print(f"[bold]dualmem demo[/bold] · chat model {escape(chat_name(settings))} · store {settings.store}")
+        with as_file(files("dualmem") / "demo" / "conversation.json") as path:
+            (transcript,) = load_file(path)
+        console.rule("1. Remember a conversation of five evenings", align="left")
+        show_receipt(await ingest_with_progress(memory, transcript, USER))
+        memories = await memory.memories(user_id=USER, states=())
+        _show_lives(memories)
+        console.rule("3. Ask", align="left")
+        for question in QUESTIONS:
+            console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
+            recollection = await ask_with_progress(memory, question, USER, None)
+            show_recollection(recollection)
+    console.print(f"\n[dim]{time.monotonic() - started:.0f} s; look around with[/dim] "
+                  f"dualmem memories list --all --user {USER} --store {settings.store}")  # fmt: skip
+
+
+def _show_lives(memories: list[Memory]) -> None:
+    """Print what changed and what conflicts."""
+    console.rule("2. What changed, and what does not fit together", align="left")
+    known = {memory.id: memory for memory in memories}
+    for memory in memories:
+        for link in memory.links:
+            other = known[link.target]
+            if link.relation == "superseded_by":
+                console.print(f"[dim]{escape(memory.text)}[/dim] → [green]{escape(other.text)}[/green]"
+                              f"  ({escape(link.reason)})")  # fmt: skip
+            elif link.relation == "contradicts" and memory.told < other.told:
+                console.print(f"[yellow]{escape(memory.text)} ↯ {escape(other.text)}[/yellow]  ({escape(link.reason)})")
+            elif link.relation == "merged_with" and memory.told < other.told:
+                console.print(f"[cyan]{escape(memory.text)} = {escape(other.text)}[/cyan]  ({escape(link.reason)})")

@@ -1,0 +1,221 @@
+"""What a person sees: progress, tables and trees in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from dualmem.prompting import describe_instant
+from dualmem.records import EvidenceItem, IngestReceipt, Memory, Recollection, Transcript, Turn
+from dualmem.retrieval.times import describe
+
+if TYPE_CHECKING:
+    from dualmem.memory import DualMem
+
+console = Console(highlight=False)
+
+_STATUS_STYLE = {"current": "green", "superseded": "dim", "conflicting": "yellow", "supporting": "cyan"}
+_ROUTE_STYLE = {"fast": "green", "deliberate": "magenta", "degraded": "red"}
+_SHOWN = 8
+"""Evidence lines without --explain."""
+
+
+def _progress(*, quiet: bool) -> Progress:
+    """Return a progress display; on stderr, so that output can be piped."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet,
+    )
+
+
+async def ingest_with_progress(
+    memory: DualMem, transcript: Transcript, user_id: str, *, quiet: bool = False
+) -> IngestReceipt:
+    """Remember a transcript, with a bar over its windows."""
+    given = {"user_id": user_id, "transcript": transcript}
+    receipt: IngestReceipt | None = None
+    with _progress(quiet=quiet) as progress:
+        bar = progress.add_task(f"storing {len(transcript.messages)} turns", total=None)
+        async for update in memory.ingestion_graph.astream(given, context=memory.settings, stream_mode="updates"):
+            for node, change in update.items():
+                if node == "record":
+                    progress.update(bar, description="reading windows", total=len(change["windows"]), completed=0)
+                elif node == "extract":
+                    progress.advance(bar)
+                elif node in {"dedupe", "consolidate", "evolve", "commit"}:
+                    progress.update(bar, description=f"{node} done")
+                elif node == "receipt":
+                    receipt = change["receipt"]
+    assert receipt is not None  # noqa: S101 - the last node of the graph
+    return receipt
+
+
+async def ask_with_progress(
+    memory: DualMem, question: str, user_id: str, asked_at: datetime | None, *, quiet: bool = False
+) -> Recollection:
+    """Recall, showing the step at hand."""
+    given: dict[str, Any] = {"user_id": user_id, "question": question}
+    if asked_at is not None:
+        given["asked_at"] = asked_at
+    recollection: Recollection | None = None
+    with _progress(quiet=quiet) as progress:
+        bar = progress.add_task("retrieve", total=None)
+        following = {"retrieve": "filter", "filter": "answer", "answer": "gate", "gate": "deliberate"}
+        async for mode, update in memory.recall_graph.astream(
+            given, context=memory.settings, stream_mode=["updates", "values"]
+        ):
+            if mode == "values":
+                recollection = update.get("recollection", recollection)
+                continue
+            for node in update:
+                progress.update(bar, description=following.get(node, node))
+    assert recollection is not None  # noqa: S101 - set by the gate
+    return recollection
+
+
+def show_receipt(receipt: IngestReceipt) -> None:
+    """Print what an ingestion did."""
+    table = Table.grid(padding=(0, 2))
+    rows: list[tuple[str, Any]] = [
+        ("turns stored", receipt.turns_stored),
+        ("turns known before", receipt.turns_known),
+        ("memories made", receipt.memories_made),
+        ("merged", receipt.merged),
+        ("superseded", receipt.superseded),
+        ("contradicted", receipt.contradicted),
+        ("repeated", receipt.repeated),
+        ("turns pending", receipt.turns_pending),
+        ("model calls", receipt.usage.calls),
+        ("tokens in / out", f"{receipt.usage.tokens_in} / {receipt.usage.tokens_out}"),
+        ("seconds", f"{receipt.seconds:.1f}"),
+    ]
+    for name, value in rows:
+        table.add_row(name, str(value))
+    for reason, count in {**receipt.turns_skipped, **receipt.rejected}.items():
+        table.add_row(f"[dim]left out: {escape(reason)}[/dim]", f"[dim]{count}[/dim]")
+    console.print(f"[bold]{escape(receipt.conversation_id)}[/bold] for user {escape(receipt.user_id)}")
+    console.print(table)
+    for failure in receipt.failures:
+        console.print(f"[red]pending because:[/red] {escape(failure)}")
+
+
+def show_recollection(recollection: Recollection, *, explain: bool = False) -> None:
+    """Print an answer with its route, verdict and evidence."""
+    console.print(f"[bold]{escape(recollection.answer)}[/bold]")
+    style = _ROUTE_STYLE[recollection.route]
+    verdict = recollection.verdict
+    said = "passed" if verdict.passed else "not passed"
+    reason = f": {escape(verdict.reason)}" if verdict.reason else ""
+    console.print(f"[{style}]{recollection.route}[/{style}] · gate {verdict.policy} {said}{reason}")
+    if recollection.coverage is not None:
+        coverage = recollection.coverage
+        console.print(f"{coverage} in {coverage.chunks_total} chunks; {coverage.facts_used} facts used")
+    if recollection.route == "deliberate" and recollection.fast_answer:
+        console.print(f"[dim]the fast answer was: {escape(recollection.fast_answer)}[/dim]")
+    if recollection.degraded_reason:
+        console.print(f"[red]degraded:[/red] {escape(recollection.degraded_reason)}")
+    chosen = recollection.evidence if explain else _cited_units(recollection.evidence)
+    show_evidence(chosen)
+    if explain:
+        steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in recollection.timings.items())
+        usage = recollection.usage
+        console.print(f"[dim]{usage.calls} calls, {usage.tokens_in} tokens in ({usage.tokens_cached} cached), "
+                      f"{usage.tokens_out} out; {steps}[/dim]")  # fmt: skip
+
+
+def _cited_units(evidence: Sequence[EvidenceItem]) -> list[EvidenceItem]:
+    """Return the cited evidence with what belongs to it; without citations the first lines."""
+    units = {item.unit for item in evidence if item.cited}
+    return [item for item in evidence if item.unit in units] or list(evidence[:3])
+
+
+def show_evidence(items: Iterable[EvidenceItem]) -> None:
+    """Print evidence, unit by unit: chains from earlier to newer, conflicts side by side."""
+    for item in items:
+        style = _STATUS_STYLE[item.status]
+        when = f" ({describe(item.valid)})" if item.valid and item.valid.precision != "unknown" else ""
+        said = f"said {describe_instant(item.known_at, day_only=True)}" if item.known_at else ""
+        identifier = (item.memory_id or "turn")[:8]
+        mark = "*" if item.cited else " "
+        console.print(
+            f" {mark} [{style}]{item.status:<11}[/{style}] {identifier:<8}  {escape(item.text)}{when}"
+            f"  [dim]{said}[/dim]"
+        )
+        for source in item.sources:
+            console.print(f'      [dim]{escape(source.speaker)}: "{escape(source.text)}"[/dim]')
+
+
+def show_memories(memories: Sequence[Memory]) -> None:
+    """Print memories as a table."""
+    if not memories:
+        console.print("nothing is remembered for this user")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("id", "kind", "state", "memory", "when", "said"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in {"id", "kind", "state"})
+    for memory in memories:
+        links = {link.relation for link in memory.links}
+        conflict = " [yellow](conflicting)[/yellow]" if "contradicts" in links and memory.active else ""
+        table.add_row(
+            memory.id[:8],
+            memory.kind,
+            memory.state,
+            f"{escape(memory.text)}{conflict}",
+            describe(memory.valid) if memory.valid and memory.valid.precision != "unknown" else "",
+            describe_instant(memory.known_at, day_only=True),
+        )
+    console.print(table)
+
+
+def show_memory(memory: Memory, turns: Sequence[Turn]) -> None:
+    """Print one memory with its links and source turns."""
+    console.print(f"[bold]{escape(memory.text)}[/bold]")
+    console.print(f"{memory.kind} · {memory.state} · about {escape(memory.subject)} · {escape(memory.attribute)}")
+    console.print(f"id {memory.id} · known since {describe_instant(memory.known_at)}")
+    for link in memory.links:
+        console.print(f"  {link.relation.replace('_', ' ')} {link.target[:8]}: {escape(link.reason)}")
+    for turn in turns:
+        console.print(f'  [dim]{escape(turn.speaker)}: "{escape(turn.text)}"[/dim]')
+
+
+def show_chain(chain: Sequence[Memory]) -> None:
+    """Print a chain from its earliest state to the one in force."""
+    for place, memory in enumerate(chain):
+        arrow = "  " if place == 0 else "→ "
+        style = "green" if memory.active else "dim"
+        console.print(
+            f"{arrow}[{style}]{memory.id[:8]}  {escape(memory.text)}[/{style}]  "
+            f"said {describe_instant(memory.known_at, day_only=True)}"
+        )
+        for link in memory.links:
+            if link.relation == "superseded_by":
+                console.print(f"     [dim]replaced: {escape(link.reason)}[/dim]")
+
+
+def show_settings(rows: Iterable[tuple[str, Any, str, str]]) -> None:
+    """Print settings as a table."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("setting", "value", "from", "meaning"):
+        table.add_column(heading, overflow="fold")
+    for name, value, origin, description in rows:
+        table.add_row(name, escape(str(value)), origin, f"[dim]{escape(description)}[/dim]")
+    console.print(table)

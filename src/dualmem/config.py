@@ -1,0 +1,315 @@
+"""Settings: one model, every number of both papers a field, named presets over it.
+
+`Options` is what may change from run to run, and the context schema of every graph, so LangGraph Studio
+shows it as a form. `Settings` adds what belongs to a deployment (where the store is, which server models are
+called at) and is read from the environment (`DUALMEM_*`) and `.env`.
+
+Precedence: what the caller passes, then the environment, then `.env`, then the preset, then the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from dualmem.errors import ConfigurationError
+
+GatePolicy = Literal["quality", "majority", "consensus", "always", "never"]
+
+PresetName = Literal[
+    "default",
+    "dmem",
+    "memlace",
+    "mem0star",
+    "filter",
+    "majority",
+    "consensus",
+    "quality",
+    "full",
+    "no-expansion",
+    "no-temporal",
+    "compact-merge",
+    "no-evolution",
+    "no-rerank",
+    "none",
+]
+
+_DMEM: dict[str, Any] = {
+    "strategy": "mem0star",
+    "expand_lifecycle": False,
+    "rankings": ("semantic",),
+    "zoom_turns": 0,
+    "rerank": "none",
+    "deliberation": "exhaustive",
+    "answer_style": "short",
+}
+_MEMLACE: dict[str, Any] = {"gate": "never", "memory_filter": "off", "zoom_turns": 0}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "default": {},
+        # D-Mem's table, row by row.
+        "dmem": {**_DMEM, "gate": "quality", "memory_filter": "off"},
+        "mem0star": {**_DMEM, "gate": "never", "memory_filter": "off"},
+        "filter": {**_DMEM, "gate": "never", "memory_filter": "model"},
+        "majority": {**_DMEM, "gate": "majority", "memory_filter": "off"},
+        "consensus": {**_DMEM, "gate": "consensus", "memory_filter": "off"},
+        "quality": {**_DMEM, "gate": "quality", "memory_filter": "off"},
+        "full": {**_DMEM, "gate": "always", "memory_filter": "off"},
+        # MemoryLACE and its ablations.
+        "memlace": _MEMLACE,
+        "no-expansion": {**_MEMLACE, "expand_lifecycle": False},
+        "no-temporal": {**_MEMLACE, "temporal": False},
+        "compact-merge": {**_MEMLACE, "merge": "compact"},
+        "no-evolution": {**_MEMLACE, "evolution": False},
+        "no-rerank": {**_MEMLACE, "rerank": "none"},
+        "none": {
+            **_MEMLACE,
+            "expand_lifecycle": False,
+            "temporal": False,
+            "merge": "compact",
+            "evolution": False,
+            "rerank": "none",
+        },
+    }
+)
+
+LOCAL: Mapping[str, Any] = MappingProxyType(
+    {
+        "window_turns": 8,
+        "window_tokens": 1200,
+        "window_overlap": 2,
+        "window_memories": 8,
+        "decision_drafts": 4,
+        "batch_windows": 4,
+        "evolution": False,
+        "top_k": 8,
+        "zoom_turns": 3,
+        "context_tokens": 900,
+        "chunk_turns": 20,
+        "chunk_tokens": 1500,
+        "chunk_overlap": 2,
+        "max_output_tokens": 1024,
+        "max_concurrency": 1,
+    }
+)
+"""Beneath preset and defaults when the chat model is the embedded one: a small model needs small bites."""
+
+Ranking = Literal["semantic", "keyword", "template", "topic", "time", "turns"]
+
+
+class Options(BaseModel):
+    """What may change from run to run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    preset: PresetName = Field("default", description="A named set of values beneath everything set by hand.")
+
+    # Models
+    chat_model: str | None = Field(
+        None,
+        description="`openai:NAME`, `local` for the embedded model, `local:PATH` for another GGUF file, or "
+        "any `provider:NAME` that LangChain's init_chat_model knows.",
+    )
+    temperature: float = Field(0.0, ge=0, le=2, description="For every call but the gate's candidates.")
+    candidate_temperature: float = Field(0.7, ge=0, le=2, description="For the candidates of majority and consensus.")
+    candidates: int = Field(3, ge=2, le=9, description="Answers sampled by majority and consensus.")
+    max_output_tokens: int = Field(2048, ge=64, description="Output limit of one call, in tokens.")
+    call_timeout: float = Field(120.0, gt=0, description="Limit of one model call, in seconds.")
+    max_concurrency: int = Field(8, ge=1, le=256, description="Model calls at once, in one process.")
+
+    # Ingestion
+    strategy: Literal["lifecycle", "mem0star", "verbatim"] = Field(
+        "lifecycle",
+        description="`lifecycle` (MemoryLACE), `mem0star` (D-Mem's System 1), or `verbatim` (a turn is a memory; "
+        "no model call).",
+    )
+    window_turns: int = Field(40, ge=1, le=500, description="New turns in one extraction window.")
+    window_tokens: int = Field(3000, ge=64, description="Tokens of new turns in one extraction window.")
+    window_overlap: int = Field(4, ge=0, le=50, description="Earlier turns shown before a window as context.")
+    window_memories: int = Field(40, ge=1, le=200, description="Most memories taken from one window.")
+    batch_windows: int = Field(8, ge=1, le=64, description="Windows extracted in parallel and committed together.")
+    similar_memories: int = Field(5, ge=1, le=50, description="Similar memories offered for each draft (D-Mem: 5).")
+    similarity: float = Field(
+        0.8, ge=-1, le=1, description="Least cosine of a similar memory in mem0star (D-Mem: 0.8)."
+    )
+    candidate_similarity: float = Field(
+        0.35, ge=-1, le=1, description="Least cosine of a similar memory offered for a lifecycle decision."
+    )
+    decision_drafts: int = Field(40, ge=1, le=200, description="Most drafts decided in one call.")
+    merge: Literal["linked", "compact"] = Field(
+        "linked", description="`linked` keeps both memories, `compact` writes one that replaces them."
+    )
+    evolution: bool = Field(True, description="Review each batch once more for links that show only in the group.")
+    retirements: int = Field(20, ge=0, description="Most memories one batch may supersede; the rest are refused.")
+    extraction_context_memories: int = Field(10, ge=0, description="Similar memories shown at extraction (D-Mem: 10).")
+    extraction_history: int = Field(8, ge=0, description="Earlier messages shown at extraction (D-Mem: 8).")
+
+    # Recall
+    top_k: int = Field(30, ge=1, le=500, description="Memories taken per speaker (D-Mem: 30).")
+    rankings: tuple[Ranking, ...] = Field(
+        ("semantic", "keyword", "template", "topic", "time", "turns"),
+        description="The rankings that are fused.",
+    )
+    rrf_k: int = Field(10, ge=0, le=1000, description="Constant of reciprocal rank fusion.")
+    ranking_weights: dict[str, float] = Field(
+        default_factory=dict, description="Weight of a ranking in the fusion, by its name; 1 where not given."
+    )
+    expand_lifecycle: bool = Field(
+        True, description="Show earlier states and conflicting memories with what was found."
+    )
+    temporal: bool = Field(True, description="Use and show dates.")
+    rerank: Literal["lexical", "none"] = Field("lexical", description="How evidence units are reordered.")
+    zoom_turns: int = Field(6, ge=0, le=100, description="Strongest units shown with their source turns; 0 is off.")
+    context_tokens: int = Field(3000, ge=64, description="Budget of the evidence in the answer prompt, in tokens.")
+    memory_filter: Literal["model", "off"] = Field("off", description="Let a model call keep only what helps.")
+    answer_style: Literal["conversational", "short"] = Field("conversational", description="How answers are worded.")
+
+    # Gate
+    gate: GatePolicy = Field("quality", description="When to read the raw history (D-Mem, gate policies).")
+
+    # Deliberation
+    deliberation: Literal["progressive", "exhaustive"] = Field(
+        "progressive", description="`exhaustive` reads every chunk; `progressive` stops when the gate passes."
+    )
+    chunk_turns: int = Field(60, ge=1, le=1000, description="Turns in a chunk (D-Mem: 60).")
+    chunk_tokens: int = Field(8000, ge=64, description="Tokens in a chunk; a longer one is cut.")
+    chunk_overlap: int = Field(4, ge=0, le=50, description="Turns before a chunk, as context only (D-Mem: 4).")
+    wave_chunks: int = Field(4, ge=1, le=256, description="Chunks read in one wave of progressive deliberation.")
+    extraction_score: float = Field(5.0, ge=0, le=10, description="Least relevance a chunk reports (D-Mem: 5).")
+    score_threshold: float = Field(6.0, ge=0, le=10, description="Facts must score above this (D-Mem: 6).")
+    fact_filter_above: int = Field(6, ge=0, description="Let a model select when more facts remain (D-Mem: 6).")
+    max_facts: int = Field(60, ge=1, description="Most facts handed to the answer.")
+    write_back: bool = Field(True, description="Remember what deliberation found and memory lacked.")
+
+
+class Settings(BaseSettings, Options):
+    """What is in force: options, and what belongs to the deployment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DUALMEM_",
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+    )
+
+    base_url: str | None = Field(
+        None, description="Base URL of a server that speaks the OpenAI protocol (vLLM, Ollama, llama.cpp)."
+    )
+    embedding_model: str | None = Field(
+        None,
+        description="`openai:NAME`, `local` (all-MiniLM-L6-v2), `local:multilingual` (multilingual-e5-small), or any "
+        "`provider:NAME` that LangChain's init_embeddings knows.",
+    )
+    store: str = Field(
+        str(Path("~/.dualmem/store")),
+        description="A folder (Qdrant Edge), the URL of a Qdrant server, or `:memory:`.",
+    )
+    qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
+    collection_prefix: str = Field("dualmem", pattern=r"^[A-Za-z0-9_-]+$", description="Prefix of the collections.")
+    cache_dir: str = Field(str(Path("~/.cache/dualmem")), description="Where joined model files are kept.")
+    lease_seconds: float = Field(60.0, gt=0, description="A writer that shows no life for so long loses its user.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the hook's own signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the preset beneath everything that was set by hand."""
+        return init_settings, env_settings, dotenv_settings, PresetSource(settings_cls)
+
+    def override(self, options: Options | Mapping[str, Any]) -> Self:
+        """Return these settings with `options` on top; only what was set in them counts.
+
+        Raises:
+            ConfigurationError: An option does not exist or has a value that it cannot have.
+        """
+        changes = options.model_dump(exclude_unset=True) if isinstance(options, BaseModel) else dict(options)
+        preset = changes.get("preset")
+        kept = self.model_dump(exclude_unset=True)
+        # What a preset or the kind of model had set must not stay behind when another is chosen.
+        if preset is not None and preset != self.preset:
+            kept = {key: value for key, value in kept.items() if key not in PRESETS[self.preset]}
+        if "chat_model" in changes and is_local(self.chat_model):
+            kept = {key: value for key, value in kept.items() if key not in LOCAL}
+        return load_settings(**{**kept, **changes})
+
+
+class PresetSource(PydanticBaseSettingsSource):
+    """The values of the preset that the sources above it chose."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+        """Return the preset's value of one field."""
+        return self().get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the chosen preset's values; an unknown name is left to validation."""
+        preset = PRESETS.get(self.current_state.get("preset", "default"), {})
+        local = LOCAL if is_local(self.current_state.get("chat_model")) else {}
+        return {**local, **preset}
+
+
+def is_local(chat_model: object) -> bool:
+    """Whether a chat model's name means the embedded model."""
+    return isinstance(chat_model, str) and chat_model.partition(":")[0] == "local"
+
+
+def load_settings(**values: Any) -> Settings:
+    """Read the settings in force, with `values` over everything else.
+
+    Raises:
+        ConfigurationError: A value is not one that its setting can have, or no setting has that name.
+    """
+    unknown = sorted(set(values) - set(Settings.model_fields))
+    if unknown:
+        message = f"no setting is named {', '.join(map(repr, unknown))}; `dualmem config` lists them all"
+        raise ConfigurationError(message)
+    try:
+        return Settings(**values)
+    except ValueError as error:
+        raise ConfigurationError(describe_validation(error)) from error
+
+
+def describe_validation(error: ValueError) -> str:
+    """Say in one line which values were refused and why."""
+    details = getattr(error, "errors", None)
+    if details is None:
+        return str(error)
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']} (got {item.get('input')!r})" for item in details()
+    )
+
+
+def origin_of(settings: Settings, name: str) -> str:
+    """Say where a setting's value comes from: `environment`, `.env`, `preset NAME`, `local model` or `default`."""
+    import os  # noqa: PLC0415 - only for this report
+
+    variable = f"DUALMEM_{name.upper()}"
+    if os.environ.get(variable):
+        return f"environment ({variable})"
+    if name not in settings.model_fields_set:
+        return "default"
+    if _dotenv_has(variable):
+        return ".env"
+    if name in PRESETS[settings.preset]:
+        return f"preset {settings.preset}"
+    if name in LOCAL and is_local(settings.chat_model):
+        return "local model"
+    return "command line"
+
+
+def _dotenv_has(variable: str) -> bool:
+    from dotenv import dotenv_values  # noqa: PLC0415 - comes with pydantic-settings
+
+    return variable.lower() in {key.lower() for key in dotenv_values(".env")}

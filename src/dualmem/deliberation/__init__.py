@@ -1,0 +1,1 @@
+"""What the nodes of the deliberation graph are made of: chunks, waves and the ledger."""

@@ -1,0 +1,95 @@
+"""Embed texts in batches, through a bounded cache, with a known model name and size."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dualmem.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
+CACHE_SIZE = 20_000
+"""Texts whose vectors are kept in memory (30 MB at 384 dimensions)."""
+
+BATCH = 256
+
+
+class Embedder:
+    """A LangChain embeddings object that knows its name and size.
+
+    Args:
+        embeddings: The object that embeds.
+        name: The model's name, stored with the collections it fills.
+        dimension: The vectors' size where it is known; else found out with the first text.
+    """
+
+    def __init__(self, embeddings: Embeddings, *, name: str, dimension: int | None = None) -> None:
+        self._embeddings = embeddings
+        self.name = name
+        self.known_dimension = dimension
+        self._cache: OrderedDict[tuple[bool, str], tuple[float, ...]] = OrderedDict()
+
+    async def dimension(self) -> int:
+        """Return the size of a vector.
+
+        Raises:
+            ModelUnavailable: It is not known yet, and the model could not be asked.
+        """
+        if self.known_dimension is None:
+            await self.query("size")
+        assert self.known_dimension is not None  # noqa: S101 - set by the first vector
+        return self.known_dimension
+
+    async def documents(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        """Embed `texts`, each distinct one once.
+
+        Raises:
+            ModelUnavailable: The model could not be reached.
+        """
+        missing = [text for text in dict.fromkeys(texts) if (False, text) not in self._cache]
+        fresh: dict[str, tuple[float, ...]] = {}
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            try:
+                vectors = await self._embeddings.aembed_documents(batch)
+            except Exception as error:
+                raise self._failed(error) from error
+            fresh.update({text: tuple(vector) for text, vector in zip(batch, vectors, strict=True)})
+        result = [fresh[text] if text in fresh else self._cache[False, text] for text in texts]
+        for text, vector in fresh.items():
+            self._keep(False, text, vector)
+        return result
+
+    async def query(self, text: str) -> tuple[float, ...]:
+        """Embed a question.
+
+        Raises:
+            ModelUnavailable: The model could not be reached.
+        """
+        cached = self._cache.get((True, text))
+        if cached is not None:
+            return cached
+        try:
+            vector = tuple(await self._embeddings.aembed_query(text))
+        except Exception as error:
+            raise self._failed(error) from error
+        self._keep(True, text, vector)
+        return vector
+
+    def _keep(self, query: bool, text: str, vector: tuple[float, ...]) -> None:  # noqa: FBT001 - part of the key
+        if self.known_dimension is None:
+            self.known_dimension = len(vector)
+        self._cache[query, text] = vector
+        while len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+
+    def forget(self) -> None:
+        """Drop every cached text."""
+        self._cache.clear()
+
+    def _failed(self, error: Exception) -> ModelUnavailable:
+        detail = " ".join(str(error).split())[:300]
+        return ModelUnavailable(f"embedding with {self.name!r} failed: {type(error).__name__}: {detail}")

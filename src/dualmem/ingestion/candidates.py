@@ -1,0 +1,114 @@
+"""Find the memories a new one may relate to (MemoryLACE, stage I, step 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from dualmem.config import Settings
+from dualmem.context import Context
+from dualmem.identity import memory_id
+from dualmem.lifecycle import WorkingSet
+from dualmem.records import Draft, Memory
+from dualmem.stores.backend import Ranking
+from dualmem.stores.payload import active_memories, entity_key, is_any, memory_text
+
+MOST = 8
+"""Candidates offered for one new memory."""
+
+
+def memory_of(draft: Draft, *, user_id: str, conversation_id: str, now: datetime) -> Memory:
+    """Return the memory a draft becomes."""
+    return Memory(
+        id=memory_id(user_id, draft.text, [source.turn_id for source in draft.sources]),
+        user_id=user_id,
+        conversation_id=conversation_id,
+        text=draft.text,
+        kind=draft.kind,
+        speaker=draft.speaker,
+        subject=draft.subject,
+        attribute=draft.attribute,
+        entities=draft.entities,
+        topic=draft.topic,
+        valid=draft.valid,
+        standing=draft.standing,
+        known_at=draft.said_at or now,
+        recorded_at=now,
+        sources=draft.sources,
+        position=draft.position,
+    )
+
+
+async def find_candidates(
+    new: Sequence[Memory], working: WorkingSet, context: Context
+) -> list[tuple[Memory, list[Memory]]]:
+    """Return each new memory with the active memories it may relate to, and load those into `working`.
+
+    Candidates are similar memories and those that share an entity, stored or earlier in the same batch, each with
+    what it is linked to by one hop. Two round trips for the whole batch.
+
+    Raises:
+        ModelUnavailable: The embedding model failed.
+    """
+    if not new:
+        return []
+    settings = context.settings
+    user_id = new[0].user_id
+    vectors = await context.embedder.documents([memory_text(memory) for memory in new])
+    rankings = []
+    for memory, vector in zip(new, vectors, strict=True):
+        similar = active_memories(user_id)
+        keys = [entity_key(name) for name in memory.entities]
+        sharing = active_memories(user_id, None, is_any("entity_keys", *keys)) if keys else similar
+        rankings += [
+            Ranking("similar", settings.similar_memories, similar, "semantic", vector),
+            Ranking("sharing", settings.similar_memories if keys else 0, sharing, "semantic", vector),
+        ]
+    asked = [ranking for ranking in rankings if ranking.limit]
+    answers = iter(await context.store.rank_memories(asked))
+    found = [next(answers) if ranking.limit else [] for ranking in rankings]
+    stored = {memory.id: memory for row in found for memory, _ in row}
+    working.load((await context.store.with_chains(user_id, stored.values())).values())
+
+    cases: list[tuple[Memory, list[Memory]]] = []
+    for place, memory in enumerate(new):
+        scored = [
+            (score, working.memories[other.id])
+            for row in found[2 * place : 2 * place + 2]
+            for other, score in row
+            if score >= settings.candidate_similarity
+        ]
+        scored += [
+            (score, earlier)
+            for earlier, score in _earlier_in_batch(new, vectors, place)
+            if score >= settings.candidate_similarity
+        ]
+        cases.append((memory, _offer(memory, scored, working, settings)))
+    return cases
+
+
+def _earlier_in_batch(
+    new: Sequence[Memory], vectors: Sequence[Sequence[float]], place: int
+) -> list[tuple[Memory, float]]:
+    return [(new[before], _cosine(vectors[before], vectors[place])) for before in range(place)]
+
+
+def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    dot = sum(a * b for a, b in zip(left, right, strict=True))
+    size = sum(a * a for a in left) * sum(b * b for b in right)
+    return float(dot / size**0.5) if size else 0.0
+
+
+def _offer(memory: Memory, scored: list[tuple[float, Memory]], working: WorkingSet, settings: Settings) -> list[Memory]:
+    """Return the best candidates, each once, then what they are linked to by one hop, up to the bound."""
+    best: dict[str, Memory] = {}
+    for _, other in sorted(scored, key=lambda item: (-item[0], item[1].id)):
+        if other.id != memory.id:
+            best.setdefault(other.id, other)
+    offered = dict(list(best.items())[: min(MOST, settings.similar_memories)])
+    for other in list(offered.values()):
+        for link in other.links:
+            linked = working.memories.get(link.target)
+            if linked is not None and linked.active and linked.id != memory.id and len(offered) < MOST:
+                offered.setdefault(linked.id, linked)
+    return list(offered.values())

@@ -1,0 +1,247 @@
+"""The memory of one application: remember, recall, search, list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from dualmem.cleaning import clean_user_id
+from dualmem.config import Settings, load_settings
+from dualmem.context import Context, Resources
+from dualmem.errors import NotFound
+from dualmem.graphs.ingestion import build_ingestion_graph
+from dualmem.graphs.recall import build_recall_graph
+from dualmem.recollecting import evidence_of
+from dualmem.records import (
+    Answer,
+    EvidenceItem,
+    IngestReceipt,
+    Memory,
+    MemoryState,
+    PackedContext,
+    Recollection,
+    Scope,
+    Transcript,
+    Turn,
+)
+from dualmem.retrieval.packing import pack
+from dualmem.retrieval.search import search
+from dualmem.retrieval.units import chain_of
+from dualmem.stores.payload import is_any, of_user
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+    from langgraph.graph.state import CompiledStateGraph
+
+    from dualmem.stores.backend import Backend
+
+
+class DualMem:
+    """Long-term memory over one store and one pair of models.
+
+    Opens nothing until it is used. Use it as an async context manager, or call `close`.
+
+    Args:
+        settings: What is in force; by default what the environment configures.
+        chat_model: A LangChain chat model, in place of the one the settings name.
+        embeddings: LangChain embeddings, in place of those the settings name.
+        backend: A vector database, in place of the one the settings name.
+        options: Single settings, over `settings`.
+
+    Raises:
+        ConfigurationError: A setting does not exist or has a value that it cannot have.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        chat_model: BaseChatModel | None = None,
+        embeddings: Embeddings | None = None,
+        backend: Backend | None = None,
+        **options: Any,
+    ) -> None:
+        settings = settings.override(options) if settings is not None else load_settings(**options)
+        self.resources = Resources(settings, chat_model=chat_model, embeddings=embeddings, backend=backend)
+
+    @property
+    def settings(self) -> Settings:
+        """What is in force."""
+        return self.resources.settings
+
+    @cached_property
+    def recall_graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The recall graph over this memory, to be run or added to a larger graph."""
+        return build_recall_graph(self.resources)
+
+    @cached_property
+    def ingestion_graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The ingestion graph over this memory, to be run or added to a larger graph."""
+        return build_ingestion_graph(self.resources)
+
+    async def __aenter__(self) -> Self:
+        """Return this memory."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the store."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Release the store; what is used afterwards is opened again."""
+        await self.resources.close()
+
+    async def remember(
+        self,
+        messages: Sequence[Any] | Transcript,
+        *,
+        user_id: str,
+        conversation_id: str = "",
+        **options: Any,
+    ) -> IngestReceipt:
+        """Store a conversation's turns and extract memories from those that are new.
+
+        Args:
+            messages: LangChain messages, `{role, content}` dicts, `(role, text)` pairs, or a transcript.
+            user_id: Whose memory it is.
+            conversation_id: Which conversation this belongs to; the same messages again are stored once.
+            options: Settings for this call.
+
+        Raises:
+            InputError: There is nothing to remember, or no user.
+            StoreError: The store cannot be written.
+            ConfigurationError: No model is configured.
+        """
+        given: dict[str, Any] = {"user_id": user_id}
+        if isinstance(messages, Transcript):
+            given["transcript"] = messages
+        else:
+            given["messages"] = list(messages)
+        if conversation_id:
+            given["conversation_id"] = conversation_id
+        result = await self.ingestion_graph.ainvoke(given, context=self._with(options))
+        receipt = result["receipt"]
+        assert isinstance(receipt, IngestReceipt)  # noqa: S101 - the graph's output schema
+        return receipt
+
+    async def recall(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        scope: Scope | None = None,
+        asked_at: datetime | None = None,
+        **options: Any,
+    ) -> Recollection:
+        """Answer `question` from memory, and from the raw history where the gate is not satisfied.
+
+        Args:
+            question: In any language.
+            user_id: Whose memory it is.
+            scope: Narrows what is looked at.
+            asked_at: When it is asked, with a zone; "last month" in the question counts from here.
+            options: Settings for this call.
+
+        Raises:
+            InputError: There is no question or no user.
+            ModelError: No answer could be made at all.
+            StoreError: The store cannot be read.
+        """
+        given: dict[str, Any] = {"user_id": user_id, "question": question}
+        if scope is not None:
+            given["scope"] = scope
+        if asked_at is not None:
+            given["asked_at"] = asked_at
+        result = await self.recall_graph.ainvoke(given, context=self._with(options))
+        recollection = result["recollection"]
+        assert isinstance(recollection, Recollection)  # noqa: S101 - the graph's output schema
+        return recollection
+
+    async def search(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        scope: Scope | None = None,
+        asked_at: datetime | None = None,
+        **options: Any,
+    ) -> tuple[EvidenceItem, ...]:
+        """Return evidence for `question`, best first; no chat model is called."""
+        packed = await self._packed(question, user_id, scope, asked_at, options)
+        return evidence_of(packed, Answer(text=""))
+
+    async def _packed(
+        self,
+        question: str,
+        user_id: str,
+        scope: Scope | None,
+        asked_at: datetime | None,
+        options: dict[str, Any],
+    ) -> PackedContext:
+        context = Context(self._with(options), self.resources)
+        found = await search(context, clean_user_id(user_id), question, scope=scope, asked_at=asked_at)
+        return pack(found.units, budget=context.settings.context_tokens, dates=context.settings.temporal)
+
+    async def memories(self, *, user_id: str, states: Sequence[MemoryState] = ("active",)) -> list[Memory]:
+        """Return a user's memories, from the earliest told to the latest.
+
+        Args:
+            user_id: Whose memory it is.
+            states: Which ones; empty for all.
+        """
+        user_id = clean_user_id(user_id)
+        if not await self.resources.store.open(create=False):
+            return []
+        conditions = [is_any("state", *states)] if states else []
+        return await self.resources.store.memories(of_user(user_id, *conditions))
+
+    async def memory(self, memory_id: str, *, user_id: str) -> Memory:
+        """Return one memory; the start of its id is enough where it is unique.
+
+        Raises:
+            NotFound: This user has no such memory.
+        """
+        user_id = clean_user_id(user_id)
+        if await self.resources.store.open(create=False):
+            whole = await self.resources.store.memory(user_id, memory_id) if len(memory_id) == _UUID else None
+            matches = (
+                [whole]
+                if whole
+                else [
+                    memory
+                    for memory in await self.memories(user_id=user_id, states=())
+                    if memory_id and memory.id.startswith(memory_id)
+                ]
+            )
+            if len(matches) == 1:
+                return matches[0]
+        message = f"user {user_id!r} has no memory {memory_id!r}; `memories` lists what there is"
+        raise NotFound(message)
+
+    async def history(self, memory_id: str, *, user_id: str) -> list[Memory]:
+        """Return the chain a memory is part of, from its earliest state to the one in force.
+
+        Raises:
+            NotFound: This user has no such memory.
+        """
+        memory = await self.memory(memory_id, user_id=user_id)
+        known = await self.resources.store.with_chains(memory.user_id, [memory])
+        return chain_of(memory, known)
+
+    async def sources(self, memory: Memory) -> list[Turn]:
+        """Return the turns a memory comes from."""
+        found = await self.resources.store.turns_by_id(memory.user_id, memory.turn_ids)
+        return [found[turn_id] for turn_id in memory.turn_ids if turn_id in found]
+
+    def _with(self, options: dict[str, Any]) -> Settings:
+        return self.settings.override(options) if options else self.settings
+
+
+_UUID = 36

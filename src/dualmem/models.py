@@ -1,0 +1,174 @@
+"""Make chat models and embeddings from names; their libraries are imported only when one is made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dualmem.chat import Chat
+from dualmem.embedding import Embedder
+from dualmem.errors import ConfigurationError, ModelNotConfigured
+
+if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+
+    from dualmem.config import Settings
+
+HOW_TO_CONFIGURE = (
+    "no {what} is configured; there are three ways: set OPENAI_API_KEY for OpenAI, set DUALMEM_BASE_URL and "
+    'DUALMEM_{variable} for a server that speaks its protocol, or install "dualmem[local]" and set '
+    "DUALMEM_{variable}=local for the embedded model"
+)
+DEFAULT_CHAT = "openai:gpt-4o-mini"
+DEFAULT_EMBEDDING = "openai:text-embedding-3-small"
+_OPENAI_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+
+
+def chat_name(settings: Settings) -> str:
+    """Return the name of the chat model in force.
+
+    Raises:
+        ModelNotConfigured: None is set, and none can be assumed.
+    """
+    if settings.chat_model:
+        return settings.chat_model
+    if os.environ.get("OPENAI_API_KEY") and not settings.base_url:
+        return DEFAULT_CHAT
+    raise ModelNotConfigured(HOW_TO_CONFIGURE.format(what="chat model", variable="CHAT_MODEL"))
+
+
+def embedding_name(settings: Settings) -> str:
+    """Return the name of the embedding model in force; a local chat model brings local embeddings with it.
+
+    Raises:
+        ModelNotConfigured: None is set, and none can be assumed.
+    """
+    if settings.embedding_model:
+        return settings.embedding_model
+    if settings.chat_model is not None and settings.chat_model.partition(":")[0] == "local":
+        return "local"
+    if os.environ.get("OPENAI_API_KEY") and not settings.base_url:
+        return DEFAULT_EMBEDDING
+    raise ModelNotConfigured(HOW_TO_CONFIGURE.format(what="embedding model", variable="EMBEDDING_MODEL"))
+
+
+def make_chat(settings: Settings, model: BaseChatModel | None = None) -> Chat:
+    """Return the chat model in force, with its limits; `model` takes the place of the one named.
+
+    Raises:
+        ModelNotConfigured: None is set.
+        ConfigurationError: The name means nothing, or its package is not installed.
+    """
+    return Chat(
+        model or _chat_model(chat_name(settings), settings),
+        timeout=settings.call_timeout,
+        concurrency=settings.max_concurrency,
+        max_output_tokens=settings.max_output_tokens if model is None else None,
+    )
+
+
+def _chat_model(name: str, settings: Settings) -> BaseChatModel:
+    provider, _, rest = name.partition(":")
+    if provider == "local":
+        from dualmem.local.server import local_chat_model  # noqa: PLC0415 - needs the extra `local`
+
+        return local_chat_model(
+            Path(rest).expanduser() if rest else None,
+            cache_dir=Path(settings.cache_dir).expanduser(),
+            temperature=settings.temperature,
+            max_tokens=settings.max_output_tokens,
+            timeout=settings.call_timeout,
+        )
+    if provider == "openai" or settings.base_url:
+        from langchain_openai import ChatOpenAI  # noqa: PLC0415 - slow to import
+        from pydantic import SecretStr  # noqa: PLC0415
+
+        return ChatOpenAI(
+            model=rest if provider == "openai" else name,
+            base_url=settings.base_url,
+            api_key=SecretStr(_openai_key(settings)),
+            temperature=settings.temperature,
+            timeout=settings.call_timeout,
+            max_retries=4,
+        )
+    try:
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - optional
+
+        return init_chat_model(name, temperature=settings.temperature, timeout=settings.call_timeout)
+    except (ImportError, ValueError) as error:
+        message = (
+            f"the chat model {name!r} cannot be made: {error}; names other than `openai:` and `local` need the "
+            f"packages `langchain` and the provider's own"
+        )
+        raise ConfigurationError(message) from error
+
+
+def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, name: str | None = None) -> Embedder:
+    """Return the embedding model in force; `embeddings` takes the place of the one named.
+
+    Raises:
+        ModelNotConfigured: None is set.
+        ConfigurationError: The name means nothing, or its package is not installed.
+    """
+    if embeddings is not None:
+        known = name or settings.embedding_model or _own_name(embeddings)
+        dimension = getattr(embeddings, "dimension", None)
+        return Embedder(embeddings, name=known, dimension=dimension if isinstance(dimension, int) else None)
+    name = embedding_name(settings)
+    provider, _, rest = name.partition(":")
+    if provider == "local":
+        from dualmem.local.embeddings import local_embeddings  # noqa: PLC0415 - needs the extra `local`
+
+        if rest not in {"", "minilm", "multilingual"}:
+            message = f"no local embedding model is named {rest!r}; there are 'minilm' and 'multilingual'"
+            raise ConfigurationError(message)
+        local = local_embeddings(
+            "multilingual" if rest == "multilingual" else "minilm",
+            cache_dir=Path(settings.cache_dir).expanduser(),
+        )
+        return Embedder(local, name=local.model_name, dimension=local.dimension)
+    if provider == "openai" or settings.base_url:
+        from langchain_openai import OpenAIEmbeddings  # noqa: PLC0415 - slow to import
+        from pydantic import SecretStr  # noqa: PLC0415
+
+        model = rest if provider == "openai" else name
+        made = OpenAIEmbeddings(
+            model=model,
+            base_url=settings.base_url,
+            api_key=SecretStr(_openai_key(settings)),
+            # Other servers take texts, not OpenAI's token numbers.
+            check_embedding_ctx_length=settings.base_url is None,
+            timeout=settings.call_timeout,
+            max_retries=4,
+        )
+        return Embedder(made, name=model, dimension=_OPENAI_DIMENSIONS.get(model))
+    try:
+        from langchain.embeddings import init_embeddings  # noqa: PLC0415 - optional
+
+        other = init_embeddings(name)
+    except (ImportError, ValueError) as error:
+        message = f"the embedding model {name!r} cannot be made: {error}"
+        raise ConfigurationError(message) from error
+    return Embedder(other, name=name)
+
+
+def _openai_key(settings: Settings) -> str:
+    """Return the key; a server of one's own often wants none, but the client wants some text."""
+    key = os.environ.get("OPENAI_API_KEY", "")
+    if not key and settings.base_url is None:
+        raise ModelNotConfigured(HOW_TO_CONFIGURE.format(what="chat model", variable="CHAT_MODEL"))
+    return key or "not-needed"
+
+
+def _own_name(embeddings: Embeddings) -> str:
+    for attribute in ("model_name", "model"):
+        value = getattr(embeddings, attribute, None)
+        if isinstance(value, str) and value:
+            return value
+    return type(embeddings).__name__

@@ -1,0 +1,78 @@
+"""The records a piece of data passes through, each holding the one before.
+
+`Message` -> `Turn` -> `Draft` -> `Memory` -> `Hit` -> `Candidate` -> `EvidenceUnit` -> `PackedContext` ->
+`Answer` -> `Verdict` -> `Recollection`. Pydantic models cross a border (a model's output, a stored payload,
+a public result); dataclasses stay inside.
+"""
+
+from dualmem.records.answer import (
+    Answer,
+    Coverage,
+    EvidenceItem,
+    Fact,
+    Outcome,
+    Recollection,
+    Route,
+    SourceTurn,
+    Verdict,
+)
+from dualmem.records.evidence import (
+    Candidate,
+    EvidenceUnit,
+    Hit,
+    Member,
+    PackedContext,
+    Scope,
+    Status,
+)
+from dualmem.records.memory import (
+    Draft,
+    Interval,
+    Kind,
+    Link,
+    Memory,
+    MemoryState,
+    Precision,
+    Relation,
+    Source,
+)
+from dualmem.records.receipt import IngestReceipt, combine
+from dualmem.records.turn import Message, Role, Transcript, Turn, TurnState
+from dualmem.records.usage import ModelCall, Usage
+
+__all__ = [
+    "Answer",
+    "Candidate",
+    "Coverage",
+    "Draft",
+    "EvidenceItem",
+    "EvidenceUnit",
+    "Fact",
+    "Hit",
+    "IngestReceipt",
+    "Interval",
+    "Kind",
+    "Link",
+    "Member",
+    "Memory",
+    "MemoryState",
+    "Message",
+    "ModelCall",
+    "Outcome",
+    "PackedContext",
+    "Precision",
+    "Recollection",
+    "Relation",
+    "Role",
+    "Route",
+    "Scope",
+    "Source",
+    "SourceTurn",
+    "Status",
+    "Transcript",
+    "Turn",
+    "TurnState",
+    "Usage",
+    "Verdict",
+    "combine",
+]

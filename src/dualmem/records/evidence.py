@@ -1,0 +1,81 @@
+"""Evidence: what search found, from single hits to the context of a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from dualmem.records.memory import Kind, Memory
+from dualmem.records.turn import Turn
+
+Status = Literal["current", "superseded", "conflicting", "supporting"]
+"""`supporting` is a merge partner: it says the same from another source."""
+
+
+class Scope(BaseModel):
+    """Narrows a search inside one user's memory. An empty scope is the whole of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conversation_ids: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    entities: tuple[str, ...] = ()
+    as_of: AwareDatetime | None = None
+    """Answer from what was known at this time (the known-at clock)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One memory at one place of one ranking."""
+
+    memory: Memory
+    ranking: str
+    rank: int
+    """From 1."""
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory with its hits in all rankings and their fused score."""
+
+    memory: Memory
+    hits: tuple[Hit, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A memory inside an evidence unit."""
+
+    memory: Memory
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceUnit:
+    """Memories that explain each other, from earlier to newer, with the turns around them.
+
+    A unit without members is a raw turn shown as evidence itself.
+    """
+
+    members: tuple[Member, ...]
+    score: float
+    turns: tuple[Turn, ...] = ()
+    rankings: tuple[str, ...] = ()
+    """The rankings that led to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedContext:
+    """The evidence that goes into a prompt."""
+
+    units: tuple[EvidenceUnit, ...]
+    dropped: tuple[str, ...] = ()
+    """Ids of memories and turns that did not fit."""
+    tokens: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+    """The label (`M1`, `T1`) of each memory and turn in the prompt, by id."""

@@ -1,0 +1,70 @@
+"""Read a model's reply as the record that was asked for, however it was dressed up.
+
+Models wrap JSON in prose, code fences and thinking tags, put raw control characters into strings, or send
+the schema back instead of an instance of it. All of that is met here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dualmem.errors import UnreadableReply
+
+T = TypeVar("T", bound=BaseModel)
+
+LONGEST_REPLY = 1_000_000
+"""Characters; a longer reply is a fault of the model and is not parsed."""
+
+_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_MOST_STARTS = 200
+
+
+def read_reply(text: str, output: type[T]) -> T:
+    """Return the first JSON object in `text` that is a valid `output`.
+
+    Raises:
+        UnreadableReply: There is none. The message says what was wrong with the best attempt, in words that
+            can be sent back to the model.
+    """
+    if len(text) > LONGEST_REPLY:
+        message = f"the reply has {len(text)} characters; {LONGEST_REPLY} is the most that is read"
+        raise UnreadableReply(message)
+    complaint = "the reply contains no JSON object"
+    for value in _objects(_THINKING.sub("", text)):
+        if _echoes_schema(value, output):
+            complaint = "the reply is the schema itself, not an instance of it"
+            continue
+        try:
+            return output.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the object"
+            complaint = f"{where}: {first['msg']}"
+    raise UnreadableReply(complaint)
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects in `text`, outermost first, in order."""
+    decoder = json.JSONDecoder(strict=False)
+    found: list[dict[str, Any]] = []
+    start = text.find("{")
+    for _ in range(_MOST_STARTS):
+        if start < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError):
+            end = start + 1
+        else:
+            if isinstance(value, dict):
+                found.append(value)
+        start = text.find("{", end)
+    return found
+
+
+def _echoes_schema(value: dict[str, Any], output: type[BaseModel]) -> bool:
+    return "properties" in value and "type" in value and "properties" not in output.model_fields

@@ -1,0 +1,213 @@
+"""The states of the three graphs: what goes in, what comes out, and what stays inside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from langchain_core.messages import AnyMessage
+from typing_extensions import TypedDict
+
+from dualmem.context import Spans, add
+from dualmem.lifecycle import WorkingSet
+from dualmem.records import (
+    Answer,
+    Draft,
+    Fact,
+    IngestReceipt,
+    ModelCall,
+    PackedContext,
+    Recollection,
+    Route,
+    Scope,
+    Transcript,
+    Turn,
+    Verdict,
+)
+
+Calls = Annotated[list[ModelCall], add]
+
+
+# Recall
+
+
+class RecallInput(TypedDict, total=False):
+    """What recall needs: a user and a question."""
+
+    user_id: str
+    question: str
+    messages: list[AnyMessage]
+    """A chat; its last human message is the question where none is given."""
+    scope: Scope
+    asked_at: datetime
+    """When the question is asked; "last month" in it counts from here."""
+
+
+class RecallOutput(TypedDict, total=False):
+    """What recall gives."""
+
+    answer: str
+    route: Route
+    verdict: Verdict
+    evidence_ids: list[str]
+    recollection: Recollection
+
+
+class RecallState(RecallInput, RecallOutput, total=False):
+    """Everything recall keeps while it runs."""
+
+    packed: PackedContext
+    standing: list[str]
+    """The user's standing instructions."""
+    stored: bool
+    """Whether there is anything stored for the user."""
+    drafted: Answer
+    """The fast answer."""
+    degraded_reason: str
+    calls: Calls
+    spans: Spans
+
+
+# Deliberation
+
+
+class DeliberationInput(TypedDict, total=False):
+    """What deliberation takes over from recall; alone, it needs a user and a question."""
+
+    user_id: str
+    question: str
+    scope: Scope
+    asked_at: datetime
+    packed: PackedContext
+    standing: list[str]
+    drafted: Answer
+    verdict: Verdict
+    calls: Calls
+    spans: Spans
+
+
+class DeliberationOutput(TypedDict, total=False):
+    """What deliberation gives back; no key has a reducer, so nothing echoes into the graph around it."""
+
+    answer: str
+    route: Route
+    verdict: Verdict
+    evidence_ids: list[str]
+    recollection: Recollection
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of turns that is read in one call, with the turns before it as context."""
+
+    number: int
+    turns: tuple[Turn, ...]
+    earlier: tuple[Turn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReading:
+    """What one chunk gave: facts, or why it could not be read."""
+
+    number: int
+    turns: int
+    failed_turns: int = 0
+    facts: tuple[Fact, ...] = ()
+    failure: str = ""
+
+
+class ChunkTask(TypedDict):
+    """The private state of one `extract`."""
+
+    chunk: Chunk
+    question: str
+    asked_at: datetime | None
+    missing: str
+
+
+class DeliberationState(DeliberationInput, DeliberationOutput, total=False):
+    """Everything deliberation keeps while it runs."""
+
+    waves: list[list[Chunk]]
+    wave: int
+    """The wave that is read next."""
+    satisfied: bool
+    """Whether the gate passed the answer made so far."""
+    readings: Annotated[list[ChunkReading], add]
+    relevant: list[Fact]
+    """Facts above the threshold, best first."""
+    facts: list[Fact]
+    """Facts the answer is made from, in order of time."""
+    computed: list[str]
+    """What the ledger computed from them."""
+    concluded: Answer
+    degraded_reason: str
+
+
+# Ingestion
+
+
+class IngestionInput(TypedDict, total=False):
+    """What ingestion needs: a user and messages, or a transcript."""
+
+    user_id: str
+    conversation_id: str
+    messages: list[Any]
+    transcript: Transcript
+
+
+class IngestionOutput(TypedDict, total=False):
+    """What ingestion gives."""
+
+    receipt: IngestReceipt
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """New turns that one extraction call reads, with the turns before them as context."""
+
+    number: int
+    turns: tuple[Turn, ...]
+    earlier: tuple[Turn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowReading:
+    """What one window gave."""
+
+    number: int
+    drafts: tuple[Draft, ...] = ()
+    read_turn_ids: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+    """Reasons, one for each draft that was refused."""
+    failures: tuple[str, ...] = ()
+    repeated: int = 0
+
+
+class WindowTask(TypedDict):
+    """The private state of one `extract`."""
+
+    user_id: str
+    window: Window
+
+
+class IngestionState(IngestionInput, IngestionOutput, total=False):
+    """Everything ingestion keeps while it runs."""
+
+    windows: list[Window]
+    next_window: int
+    """The first window of the next batch."""
+    batch_windows: int
+    """Windows in a batch."""
+    readings: Annotated[list[WindowReading], add]
+    drafts: list[Draft]
+    batch_turn_ids: list[str]
+    working: WorkingSet
+    group: list[str]
+    """Ids of the memories a batch review looks at."""
+    rejected: Annotated[list[str], add]
+    tally: Annotated[list[IngestReceipt], add]
+    """What each step did, as partial receipts."""
+    calls: Calls
+    spans: Spans

@@ -1,0 +1,129 @@
+"""The embedded backend: Qdrant Edge in this process, one folder on disk.
+
+One process at a time has the folder open; inside it, any number of `EdgeBackend` objects share it. Edge scans a
+user's points exactly (no approximate index is built: that takes minutes in process), which is fast up to some
+hundred thousand points of one user; beyond that, or for several processes, there is `QdrantBackend`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dualmem.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dualmem.stores.backend import CollectionSpec, Filter, Payload, Point, Ranking, Scored
+    from dualmem.stores.edge_folder import Folder
+    from dualmem.stores.edge_shard import Shard
+
+
+class EdgeBackend:
+    """A `Backend` over the folder at `path`. Every call runs in a thread, never in the event loop."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._folder: Folder | None = None
+
+    def _shard(self, collection: str) -> Shard:
+        folder = self._folder
+        if folder is None or collection not in folder.shards:
+            raise StoreError(f"the collection {collection!r} of the store at {self._path} is not open")
+        return folder.shards[collection]
+
+    async def open(self, specs: Sequence[CollectionSpec], *, create: bool) -> bool:
+        """See `Backend.open`. The folder is made for its owner alone; nothing else in it is touched."""
+        return await asyncio.to_thread(self._open, specs, create=create)
+
+    def _open(self, specs: Sequence[CollectionSpec], *, create: bool) -> bool:
+        from dualmem.stores.edge_folder import acquire  # noqa: PLC0415 - the engine is heavy
+
+        folder = acquire(self, self._path, specs, create=create)
+        if folder is None:
+            return False
+        self._folder = folder
+        return True
+
+    async def close(self) -> None:
+        """See `Backend.close`."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await asyncio.to_thread(self._release, folder)
+
+    def _release(self, folder: Folder) -> None:
+        from dualmem.stores.edge_folder import release  # noqa: PLC0415 - loaded by `_open`
+
+        release(self, folder)
+
+    async def upsert(self, collection: str, points: Sequence[Point], *, only_new: bool = False) -> None:
+        """See `Backend.upsert`. What is acknowledged outlives a killed process; a power cut may cost the last."""
+        shard = self._shard(collection)
+        if points:
+            await asyncio.to_thread(shard.upsert, points, only_new=only_new)
+
+    async def set_payload(self, collection: str, ids: Sequence[str], payload: Payload) -> None:
+        """See `Backend.set_payload`."""
+        shard = self._shard(collection)
+        if ids and payload:
+            await asyncio.to_thread(shard.set_payload, ids, payload)
+
+    async def set_vectors(self, collection: str, points: Sequence[Point]) -> None:
+        """See `Backend.set_vectors`."""
+        shard = self._shard(collection)
+        if points:
+            await asyncio.to_thread(shard.set_vectors, points)
+
+    async def delete(self, collection: str, ids: Sequence[str]) -> None:
+        """See `Backend.delete`."""
+        shard = self._shard(collection)
+        if ids:
+            await asyncio.to_thread(shard.delete, ids)
+
+    async def retrieve(self, collection: str, ids: Sequence[str]) -> dict[str, Payload]:
+        """See `Backend.retrieve`."""
+        shard = self._shard(collection)
+        return await asyncio.to_thread(shard.retrieve, ids) if ids else {}
+
+    async def scroll(
+        self,
+        collection: str,
+        filter: Filter,  # noqa: A002 - the field's term
+        *,
+        order_by: str = "",
+        descending: bool = False,
+        limit: int | None = None,
+        ids_only: bool = False,
+    ) -> list[tuple[str, Payload]]:
+        """See `Backend.scroll`."""
+        shard = self._shard(collection)
+        if limit is not None and limit <= 0:
+            return []
+        return await asyncio.to_thread(
+            shard.scroll, filter, order_by=order_by, descending=descending, limit=limit, ids_only=ids_only
+        )
+
+    async def vectors(self, collection: str, ids: Sequence[str], name: str) -> dict[str, list[float]]:
+        """See `Backend.vectors`."""
+        shard = self._shard(collection)
+        return await asyncio.to_thread(shard.vectors, ids, name) if ids else {}
+
+    async def count(self, collection: str, filter: Filter) -> int:  # noqa: A002 - the field's term
+        """See `Backend.count`."""
+        return await asyncio.to_thread(self._shard(collection).count, filter)
+
+    async def facet(
+        self,
+        collection: str,
+        field: str,
+        filter: Filter,  # noqa: A002 - the field's term
+    ) -> dict[str, int]:
+        """See `Backend.facet`."""
+        return await asyncio.to_thread(self._shard(collection).facet, field, filter)
+
+    async def rank(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Scored]]:
+        """See `Backend.rank`."""
+        shard = self._shard(collection)
+        return await asyncio.to_thread(shard.rank, rankings) if rankings else []

@@ -1,0 +1,172 @@
+"""The folder of an embedded store: making it, opening it, and sharing it inside one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import qdrant_edge as qe
+
+from dualmem.errors import StoreError
+from dualmem.stores.edge_shard import Shard, edge_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from dualmem.stores.backend import CollectionSpec
+
+_CONFIG = "edge_config.json"
+"""The file by which a folder is known to be one of Edge's."""
+
+_BUILDING = ".building-"
+"""Prefix of a collection that is being made. It takes its name in one step, so that it is there whole or not."""
+
+_PLACEHOLDER = "none"
+"""Edge makes no collection without a vector; one that needs none has this sparse one."""
+
+
+@dataclass(eq=False)
+class Folder:
+    """A store that is open in this process, and who uses it."""
+
+    path: Path
+    shards: dict[str, Shard] = field(default_factory=dict)
+    holders: WeakSet[object] = field(default_factory=WeakSet)
+    """Those who opened it; weak, so that one who forgot to close it does not keep it open for ever."""
+
+    def exists(self) -> bool:
+        """Tell whether its files are still there."""
+        return all((self.path / name / _CONFIG).is_file() for name in self.shards)
+
+
+_OPEN: dict[tuple[int, Path], Folder] = {}
+"""The stores that are open, by process (a forked one must not use its parent's) and path."""
+
+_GUARD = threading.Lock()
+
+
+def acquire(holder: object, path: Path, specs: Sequence[CollectionSpec], *, create: bool) -> Folder | None:
+    """Open the collections of `specs` for `holder`, or share them where this process has them open.
+
+    Returns:
+        The open folder; None when not all collections exist and `create` is False.
+
+    Raises:
+        StoreLocked: Another process has them open.
+        StoreError: The folder cannot be used, or is no store.
+    """
+    with _GUARD, edge_errors(path):
+        path = path.expanduser().resolve()
+        key = (os.getpid(), path)
+        folder = _OPEN.get(key)
+        if folder is not None and not folder.exists():
+            # Somebody removed it. What is still written to it would be lost without a word.
+            _OPEN.pop(key)
+            _close(folder.shards)
+            folder = None
+        opened = {} if folder is None else folder.shards
+        fresh = _open_missing(path, specs, opened, create=create)
+        if fresh is None:
+            return None
+        if folder is None:
+            folder = _OPEN[key] = Folder(path)
+        folder.shards.update(fresh)
+        folder.holders.add(holder)
+        return folder
+
+
+def release(holder: object, folder: Folder) -> None:
+    """Let go of a folder; the last to do so closes it."""
+    with _GUARD:
+        folder.holders.discard(holder)
+        if folder.holders:
+            return
+        key = (os.getpid(), folder.path)
+        if _OPEN.get(key) is folder:
+            _OPEN.pop(key)
+            _close(folder.shards)
+
+
+def _close(shards: Mapping[str, Shard]) -> None:
+    for shard in shards.values():
+        shard.close()
+
+
+def _open_missing(
+    path: Path, specs: Sequence[CollectionSpec], opened: Mapping[str, Shard], *, create: bool
+) -> dict[str, Shard] | None:
+    wanted = [spec for spec in specs if spec.name not in opened]
+    missing = [spec for spec in wanted if not (path / spec.name / _CONFIG).is_file()]
+    if missing:
+        _refuse_other_folders(path)
+        if not create:
+            return None
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh: dict[str, Shard] = {}
+    try:
+        # Those that exist first: their locks tell whether this process may write here at all.
+        for spec in sorted(wanted, key=lambda spec: spec in missing):
+            if spec in missing:
+                _make(path, spec)
+            fresh[spec.name] = _load(path / spec.name, spec)
+        if create:
+            for spec in specs:
+                (opened.get(spec.name) or fresh[spec.name]).index(spec.fields)
+    except BaseException:
+        _close(fresh)
+        raise
+    if missing:
+        # All locks are held now: what others were making here, or were killed over, will not be used.
+        for left in path.glob(f"{_BUILDING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    return fresh
+
+
+def _refuse_other_folders(path: Path) -> None:
+    """Keep a mistyped path from filling somebody's folder with a store."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise StoreError(f"{path} is not a folder: name a folder for the store, or the URL of a Qdrant server")
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
+    if any((path / name / _CONFIG).is_file() for name in names):
+        return
+    if names:
+        raise StoreError(f"{path} is not a store: it holds {sorted(names)[:3]!r}; name an empty or a new folder")
+
+
+def _make(path: Path, spec: CollectionSpec) -> None:
+    """Make a collection beside its place, whole with its indexes, and then move it there."""
+    building = path / tempfile.mkdtemp(prefix=_BUILDING, dir=path)
+    dense = {name: qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine) for name, size in spec.dense.items()}
+    names = spec.sparse or (() if dense else (_PLACEHOLDER,))
+    sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in names}
+    shard = Shard(building, qe.EdgeShard.create(str(building), qe.EdgeConfig(dense, sparse)), spec)
+    shard.index(spec.fields)
+    shard.close()
+    place = path / spec.name
+    try:
+        building.rename(place)
+    except OSError:
+        # Another process was faster; loading finds out whether it still has it open.
+        if not (place / _CONFIG).is_file():
+            raise
+
+
+def _load(path: Path, spec: CollectionSpec) -> Shard:
+    with edge_errors(path.parent):
+        stored = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+        sizes = {name: int(vector["size"]) for name, vector in stored.get("vectors", {}).items()}
+        sparse = tuple(stored.get("sparse_vectors", {}))
+        lacking = sorted({*spec.dense, *spec.sparse} - {*sizes, *sparse})
+        if lacking:
+            raise StoreError(f"the store at {path.parent} is of another version: {spec.name!r} lacks {lacking!r}")
+        edge = qe.EdgeShard.load(str(path))
+        return Shard(path.parent, edge, replace(spec, dense=sizes, sparse=sparse))

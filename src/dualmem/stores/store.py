@@ -1,0 +1,330 @@
+"""Turns and memories, kept over any backend.
+
+Writes are ordered so that a crash at any point leaves a readable store. What a batch of decisions changes is
+written as one commit: first, as a single point, to the `control` collection, then to the memories, then to the
+turns it read. A commit found there when a user's data is next written is carried out again; every part of it can
+be repeated without harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from dualmem.embedding import Embedder
+from dualmem.errors import EmbeddingMismatch
+from dualmem.identity import stable_id
+from dualmem.records import Memory, Turn, TurnState
+from dualmem.stores.backend import Backend, Filter, Point, Ranking
+from dualmem.stores.payload import (
+    CONTROL,
+    MEMORIES,
+    TURNS,
+    WINDOW,
+    is_any,
+    memory_from,
+    memory_payload,
+    memory_sparse,
+    memory_text,
+    of_user,
+    specs,
+    turn_from,
+    turn_payload,
+    turn_sparse,
+    turn_text,
+)
+
+if TYPE_CHECKING:
+    from dualmem.config import Settings
+
+SCHEMA: Final = 1
+"""Version of the payloads and vectors."""
+
+_IDENTITY: Final = stable_id("control", "identity")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Everything one batch changes, written as a whole."""
+
+    user_id: str
+    new: tuple[Memory, ...] = ()
+    changed: tuple[Memory, ...] = ()
+    read_turn_ids: tuple[str, ...] = ()
+
+
+def open_backend(settings: Settings) -> Backend:
+    """Return the backend that `settings.store` names; nothing is opened yet."""
+    if settings.store == ":memory:" or "://" in settings.store:
+        from dualmem.stores.qdrant import QdrantBackend  # noqa: PLC0415 - the client is heavy
+
+        key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+        return QdrantBackend(settings.store, api_key=key, prefix=settings.collection_prefix)
+    from dualmem.stores.edge import EdgeBackend  # noqa: PLC0415 - the engine is heavy
+
+    return EdgeBackend(Path(settings.store).expanduser())
+
+
+class Store:
+    """All that is kept, for all users. Every method takes the user it works for."""
+
+    def __init__(self, backend: Backend, embedder: Embedder) -> None:
+        self._backend = backend
+        self._embedder = embedder
+        self._opened = False
+        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+
+    async def open(self, *, create: bool) -> bool:
+        """Open the store; without `create` nothing is made.
+
+        Returns:
+            Whether there is a store.
+
+        Raises:
+            StoreLocked: Another process has it open.
+            EmbeddingMismatch: It was made with another embedding model.
+        """
+        if self._opened:
+            return True
+        dimension = await self._embedder.dimension() if create else self._embedder.known_dimension
+        if not await self._backend.open(specs(dimension or 0), create=create):
+            return False
+        found = (await self._backend.retrieve(CONTROL, [_IDENTITY])).get(_IDENTITY)
+        if found is None:
+            if not create:
+                return False
+            identity = {
+                "what": "identity",
+                "model": self._embedder.name,
+                "dimension": dimension,
+                "schema": SCHEMA,
+            }
+            await self._backend.upsert(CONTROL, [Point(_IDENTITY, identity, {})], only_new=True)
+        else:
+            self._check_identity(str(found["model"]), int(found["dimension"]))
+        self._opened = True
+        return True
+
+    def _check_identity(self, model: str, dimension: int) -> None:
+        mine = self._embedder.known_dimension
+        if model == self._embedder.name and (mine is None or mine == dimension):
+            return
+        message = (
+            f"the store was made with the embedding model {model!r} ({dimension} dimensions), and the settings "
+            f"name {self._embedder.name!r} ({mine or 'unknown'} dimensions); set DUALMEM_EMBEDDING_MODEL to the "
+            f"first, or use another store"
+        )
+        raise EmbeddingMismatch(message)
+
+    async def close(self) -> None:
+        """Release the store."""
+        self._opened = False
+        await self._backend.close()
+
+    @asynccontextmanager
+    async def writer(self, user_id: str) -> AsyncIterator[None]:
+        """Be the one writer of a user's data in this process; others wait. A commit left open is carried out first."""
+        locks = self._writers.setdefault(asyncio.get_running_loop(), {})
+        async with locks.setdefault(user_id, asyncio.Lock()):
+            await self.open(create=True)
+            await self._recover(user_id)
+            yield
+
+    # Turns
+
+    async def add_turns(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Store the turns that are not there yet, durably and before anything else is done with them.
+
+        Returns:
+            Those that are new.
+        """
+        known = await self._backend.retrieve(TURNS, [turn.id for turn in turns])
+        fresh = list({turn.id: turn for turn in turns if turn.id not in known}.values())
+        await self._backend.upsert(TURNS, [Point(turn.id, turn_payload(turn), {}) for turn in fresh], only_new=True)
+        return fresh
+
+    async def known_turns(self, ids: Sequence[str]) -> dict[str, Turn]:
+        """Return those of `ids` that are stored."""
+        found = await self._backend.retrieve(TURNS, ids)
+        return {turn_id: turn_from(turn_id, payload) for turn_id, payload in found.items()}
+
+    async def index_turns(self, user_id: str, conversation_id: str) -> int:
+        """Embed and index the turns of a conversation that are not findable yet.
+
+        A turn is embedded with the turn before it and indexed with the turns around it too, which is what finds
+        an answer that makes sense only after its question. Its neighbours' windows change with it.
+
+        Returns:
+            How many turns were made findable.
+
+        Raises:
+            ModelUnavailable: The embedding model failed; the turns stay stored and unindexed.
+        """
+        where = of_user(user_id, is_any("conversation_id", conversation_id))
+        missing = Filter((*where.conditions, is_any("indexed", "no")))
+        if not await self._backend.count(TURNS, missing):
+            return 0
+        rows = await self._backend.scroll(TURNS, where, order_by="position")
+        turns = [turn_from(turn_id, payload) for turn_id, payload in rows]
+        waiting = [place for place, (_, payload) in enumerate(rows) if payload["indexed"] == "no"]
+        touched = sorted({
+            near
+            for place in waiting
+            for near in range(max(0, place - WINDOW), min(len(turns), place + WINDOW + 1))
+        })  # fmt: skip
+        touched = [place for place in touched if turns[place].state != "skipped"]
+        vectors = await self._embedder.documents([_pair(turns, place) for place in touched])
+        points = []
+        for place, vector in zip(touched, vectors, strict=True):
+            before, after = turns[max(0, place - WINDOW) : place], turns[place + 1 : place + 1 + WINDOW]
+            terms = turn_sparse(turns[place], before, after)
+            points.append(Point(turns[place].id, {}, {"semantic": vector, **terms}))
+        await self._backend.set_vectors(TURNS, points)
+        await self._backend.set_payload(TURNS, [turns[place].id for place in waiting], {"indexed": "yes"})
+        return len(waiting)
+
+    async def turns(
+        self, user_id: str, *, conversation_id: str | None = None, states: Sequence[TurnState] = ()
+    ) -> list[Turn]:
+        """Return a user's turns: conversation by conversation, in order."""
+        conditions = []
+        if conversation_id is not None:
+            conditions.append(is_any("conversation_id", conversation_id))
+        if states:
+            conditions.append(is_any("state", *states))
+        rows = await self._backend.scroll(TURNS, of_user(user_id, *conditions), order_by="position")
+        turns = [turn_from(turn_id, payload) for turn_id, payload in rows]
+        starts: dict[str, float] = {}
+        for turn in turns:
+            instant = (turn.said_at or turn.recorded_at).timestamp()
+            starts[turn.conversation_id] = min(starts.get(turn.conversation_id, instant), instant)
+        return sorted(turns, key=lambda turn: (starts[turn.conversation_id], turn.conversation_id, turn.position))
+
+    async def turns_by_id(self, user_id: str, ids: Sequence[str]) -> dict[str, Turn]:
+        """Return those of `ids` that are turns of this user."""
+        return {key: turn for key, turn in (await self.known_turns(ids)).items() if turn.user_id == user_id}
+
+    async def rank_turns(self, rankings: Sequence[Ranking]) -> list[list[Turn]]:
+        """Return the turns of each ranking, in rank order, in one round trip."""
+        rows = await self._backend.rank(TURNS, rankings)
+        return [[turn_from(row.id, row.payload) for row in ranking] for ranking in rows]
+
+    # Memories
+
+    async def memory(self, user_id: str, memory_id: str) -> Memory | None:
+        """Return one memory of this user."""
+        return (await self.memories_by_id(user_id, [memory_id])).get(memory_id)
+
+    async def memories_by_id(self, user_id: str, ids: Sequence[str]) -> dict[str, Memory]:
+        """Return those of `ids` that are memories of this user."""
+        found = await self._backend.retrieve(MEMORIES, list(dict.fromkeys(ids)))
+        return {key: memory_from(key, row) for key, row in found.items() if row["user_id"] == user_id}
+
+    async def memories(self, where: Filter, *, limit: int | None = None) -> list[Memory]:
+        """Return the memories that meet `where`, from the earliest told to the latest."""
+        rows = await self._backend.scroll(MEMORIES, where, order_by="known_at", limit=limit)
+        return sorted((memory_from(key, payload) for key, payload in rows), key=lambda memory: memory.told)
+
+    async def memories_from_turns(self, user_id: str, turn_ids: Sequence[str]) -> list[Memory]:
+        """Return the memories that any of `turn_ids` gave rise to."""
+        if not turn_ids:
+            return []
+        return await self.memories(of_user(user_id, is_any("turn_ids", *turn_ids)))
+
+    async def standing(self, user_id: str) -> list[Memory]:
+        """Return a user's standing instructions in force, from the earliest told to the latest."""
+        return await self.memories(of_user(user_id, is_any("state", "active"), is_any("standing_key", "yes")))
+
+    async def rank_memories(self, rankings: Sequence[Ranking]) -> list[list[tuple[Memory, float]]]:
+        """Return the memories of each ranking with their scores, in rank order, in one round trip."""
+        rows = await self._backend.rank(MEMORIES, rankings)
+        known: dict[str, Memory] = {}
+        for row in (row for ranking in rows for row in ranking):
+            if row.id not in known:
+                known[row.id] = memory_from(row.id, row.payload)
+        return [[(known[row.id], row.score) for row in ranking] for ranking in rows]
+
+    async def with_chains(self, user_id: str, memories: Iterable[Memory]) -> dict[str, Memory]:
+        """Return `memories` and every memory their lifecycle links lead to: whole chains, one hop else."""
+        known = {memory.id: memory for memory in memories}
+        wanted = {link.target for memory in known.values() for link in memory.links} - known.keys()
+        while wanted:
+            found = await self.memories_by_id(user_id, sorted(wanted))
+            known.update(found)
+            wanted = {
+                target
+                for memory in found.values()
+                for target in (*memory.linked("supersedes"), *memory.linked("superseded_by"))
+            } - known.keys()
+        return known
+
+    async def count(self, user_id: str) -> tuple[int, int]:
+        """Return how many turns and memories a user has."""
+        where = of_user(user_id)
+        return await self._backend.count(TURNS, where), await self._backend.count(MEMORIES, where)
+
+    async def users(self) -> dict[str, int]:
+        """Return the users and the number of their turns."""
+        return await self._backend.facet(TURNS, "user_id", Filter())
+
+    async def conversations(self, user_id: str) -> dict[str, int]:
+        """Return the conversations of a user and the number of their turns."""
+        return await self._backend.facet(TURNS, "conversation_id", of_user(user_id))
+
+    # Commits
+
+    async def commit(self, commit: Commit) -> None:
+        """Write a batch as a whole; to be called by the user's writer."""
+        if not (commit.new or commit.changed or commit.read_turn_ids):
+            return
+        journal = stable_id("control", "commit", commit.user_id)
+        body = json.dumps(
+            {
+                "new": [memory.model_dump(mode="json") for memory in commit.new],
+                "changed": [memory.model_dump(mode="json") for memory in commit.changed],
+                "read": list(commit.read_turn_ids),
+            }
+        )
+        payload = {"what": "commit", "user_id": commit.user_id, "body": body}
+        await self._backend.upsert(CONTROL, [Point(journal, payload, {})])
+        await self._carry_out(commit)
+        await self._backend.delete(CONTROL, [journal])
+
+    async def _recover(self, user_id: str) -> None:
+        journal = stable_id("control", "commit", user_id)
+        found = (await self._backend.retrieve(CONTROL, [journal])).get(journal)
+        if found is None:
+            return
+        body = json.loads(found["body"])
+        await self._carry_out(
+            Commit(
+                user_id,
+                tuple(Memory.model_validate(item) for item in body["new"]),
+                tuple(Memory.model_validate(item) for item in body["changed"]),
+                tuple(body["read"]),
+            )
+        )
+        await self._backend.delete(CONTROL, [journal])
+
+    async def _carry_out(self, commit: Commit) -> None:
+        """Write what is new before what it retires, then mark the turns."""
+        vectors = await self._embedder.documents([memory_text(memory) for memory in commit.new])
+        points = [
+            Point(memory.id, memory_payload(memory), {"semantic": vector, **memory_sparse(memory)})
+            for memory, vector in zip(commit.new, vectors, strict=True)
+        ]
+        await self._backend.upsert(MEMORIES, points)
+        for memory in commit.changed:
+            await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
+        await self._backend.set_payload(TURNS, list(commit.read_turn_ids), {"state": "read"})
+
+
+def _pair(turns: Sequence[Turn], place: int) -> str:
+    """Return a turn's text with the turn before it."""
+    return "\n".join(turn_text(turn) for turn in turns[max(0, place - 1) : place + 1])
