@@ -77,7 +77,7 @@ def _turns(transcript: Transcript, user_id: str, *, start: int) -> tuple[list[Tu
     skipped = Counter(transcript.skipped)
     ids = turn_ids(user_id, transcript.conversation_id, transcript.messages)
     now = datetime.now(UTC)
-    turns = []
+    turns: list[Turn] = []
     for turn_id, message in zip(ids, transcript.messages, strict=True):
         if not message.content.strip():
             skipped["empty"] += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.fields import FieldInfo
@@ -229,7 +229,7 @@ class Settings(BaseSettings, Options):
         """Put the preset beneath everything that was set by hand."""
         return init_settings, env_settings, dotenv_settings, PresetSource(settings_cls)
 
-    def override(self, options: Options | Mapping[str, Any]) -> Self:
+    def override(self, options: Options | Mapping[str, Any]) -> Settings:
         """Return these settings with `options` on top; only what was set in them counts.
 
         Raises:

@@ -183,8 +183,8 @@ def wall_times(spans: list[Span]) -> dict[str, float]:
 Node = Callable[[Any, Runtime[Context]], Awaitable[S]]
 
 
-def bound(node: Node[S], resources: Resources | None, *, step: str) -> Callable[[Any, Runtime[Any]], Awaitable[S]]:
-    """Return `node` with its run's `Context`, and its time taken.
+def bound(node: Node[S], resources: Resources | None, *, step: str) -> Any:
+    """Return `node` as LangGraph takes it: given its run's `Context`, and its time taken.
 
     Args:
         node: A node function.

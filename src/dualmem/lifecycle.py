@@ -6,7 +6,7 @@ one head, which alone is active; links are kept on both sides; there is no cycle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -106,6 +106,38 @@ class WorkingSet:
             "" when it was done, else why it was refused.
         """
         return self._relate(left_id, right_id, "merged_with", reason, at)
+
+    def remove(self, memory_id: str) -> list[str]:
+        """Take a memory out, as if it had never been said: its chain is closed, its links go.
+
+        Where it was the head of a chain, the state before it is in force again.
+
+        Returns:
+            The ids of memories that became active again.
+        """
+        memory = self.memories[memory_id]
+        earlier, later = memory.linked("supersedes"), memory.linked("superseded_by")
+        reason = next((link.reason for link in memory.links if link.relation == "superseded_by"), "")
+        for link in memory.links:
+            if link.target in self.memories:
+                self._unlink(memory_id, link.target, link.relation)
+        restored: list[str] = []
+        if earlier and later:
+            self._link(later[0], earlier[0], "supersedes", reason, self.memories[later[0]].known_at)
+            self._retire(earlier[0], self.memories[later[0]].known_at)
+        elif earlier:
+            self._put(self.memories[earlier[0]].model_copy(update={"state": "active", "retired_at": None}))
+            restored.append(earlier[0])
+        del self.memories[memory_id]
+        self.new.pop(memory_id, None)
+        self.changed.pop(memory_id, None)
+        return restored
+
+    def drop_sources(self, memory_id: str, turn_ids: Collection[str]) -> None:
+        """Take some turns out of a memory's provenance."""
+        memory = self.memories[memory_id]
+        kept = tuple(source for source in memory.sources if source.turn_id not in turn_ids)
+        self._put(memory.model_copy(update={"sources": kept}))
 
     def _relate(self, left_id: str, right_id: str, relation: Relation, reason: str, at: datetime) -> str:
         left = self.memories[left_id]

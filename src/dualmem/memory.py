@@ -11,12 +11,15 @@ from dualmem.cleaning import clean_user_id
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
 from dualmem.errors import NotFound
+from dualmem.forgetting import Selection, forget
 from dualmem.graphs.ingestion import build_ingestion_graph
 from dualmem.graphs.recall import build_recall_graph
+from dualmem.prompting import evidence_lines, fence
 from dualmem.recollecting import evidence_of
 from dualmem.records import (
     Answer,
     EvidenceItem,
+    ForgetReceipt,
     IngestReceipt,
     Memory,
     MemoryState,
@@ -188,6 +191,50 @@ class DualMem:
         context = Context(self._with(options), self.resources)
         found = await search(context, clean_user_id(user_id), question, scope=scope, asked_at=asked_at)
         return pack(found.units, budget=context.settings.context_tokens, dates=context.settings.temporal)
+
+    async def context(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        scope: Scope | None = None,
+        asked_at: datetime | None = None,
+        **options: Any,
+    ) -> str:
+        """Return the evidence for `question` as text for a prompt, "" where there is none; no chat model is called."""
+        packed = await self._packed(question, user_id, scope, asked_at, options)
+        lines = evidence_lines(packed.units, packed.labels, dates=self.settings.temporal)
+        return fence("memories", lines) if lines else ""
+
+    async def forget(
+        self,
+        *,
+        user_id: str,
+        memory_id: str | None = None,
+        turn_id: str | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        everything: bool = False,
+    ) -> ForgetReceipt:
+        """Erase a memory, a turn, a conversation, what was said in a time, or all of a user.
+
+        Turns take the memories with them that came from them alone. Where what is forgotten had replaced an earlier
+        state, that state is in force again, as if the later one had never been said.
+
+        Raises:
+            InputError: Nothing is named, or more than one thing.
+            NotFound: This user has no such memory or turn.
+        """
+        selection = Selection(
+            memory_id=memory_id,
+            turn_id=turn_id,
+            conversation_id=conversation_id,
+            since=since,
+            until=until,
+            everything=everything,
+        )
+        return await forget(selection, clean_user_id(user_id), Context(self.settings, self.resources))
 
     async def memories(self, *, user_id: str, states: Sequence[MemoryState] = ("active",)) -> list[Memory]:
         """Return a user's memories, from the earliest told to the latest.

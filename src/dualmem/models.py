@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,15 +99,15 @@ def _chat_model(name: str, settings: Settings) -> BaseChatModel:
             max_retries=4,
         )
     try:
-        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - optional
-
-        return init_chat_model(name, temperature=settings.temperature, timeout=settings.call_timeout)
+        init = import_module("langchain.chat_models").init_chat_model
+        made: BaseChatModel = init(name, temperature=settings.temperature, timeout=settings.call_timeout)
     except (ImportError, ValueError) as error:
         message = (
             f"the chat model {name!r} cannot be made: {error}; names other than `openai:` and `local` need the "
             f"packages `langchain` and the provider's own"
         )
         raise ConfigurationError(message) from error
+    return made
 
 
 def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, name: str | None = None) -> Embedder:
@@ -140,18 +141,16 @@ def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, n
         model = rest if provider == "openai" else name
         made = OpenAIEmbeddings(
             model=model,
-            base_url=settings.base_url,
-            api_key=SecretStr(_openai_key(settings)),
+            openai_api_base=settings.base_url,
+            openai_api_key=SecretStr(_openai_key(settings)),
             # Other servers take texts, not OpenAI's token numbers.
             check_embedding_ctx_length=settings.base_url is None,
-            timeout=settings.call_timeout,
+            request_timeout=settings.call_timeout,
             max_retries=4,
         )
         return Embedder(made, name=model, dimension=_OPENAI_DIMENSIONS.get(model))
     try:
-        from langchain.embeddings import init_embeddings  # noqa: PLC0415 - optional
-
-        other = init_embeddings(name)
+        other: Embeddings = import_module("langchain.embeddings").init_embeddings(name)
     except (ImportError, ValueError) as error:
         message = f"the embedding model {name!r} cannot be made: {error}"
         raise ConfigurationError(message) from error

@@ -121,7 +121,7 @@ class WordEmbeddings(Embeddings):
     def __init__(self, dimension: int = 64) -> None:
         self.dimension = dimension
 
-    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:  # type: ignore[override]
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed texts."""
         return [self.embed_query(text) for text in texts]
 

@@ -83,6 +83,7 @@ async def ask_with_progress(
         async for mode, update in memory.recall_graph.astream(
             given, context=memory.settings, stream_mode=["updates", "values"]
         ):
+            assert isinstance(update, dict)  # noqa: S101 - both modes give dicts
             if mode == "values":
                 recollection = update.get("recollection", recollection)
                 continue

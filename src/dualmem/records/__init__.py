@@ -36,7 +36,7 @@ from dualmem.records.memory import (
     Relation,
     Source,
 )
-from dualmem.records.receipt import IngestReceipt, combine
+from dualmem.records.receipt import ForgetReceipt, IngestReceipt, combine
 from dualmem.records.turn import Message, Role, Transcript, Turn, TurnState
 from dualmem.records.usage import ModelCall, Usage
 
@@ -48,6 +48,7 @@ __all__ = [
     "EvidenceItem",
     "EvidenceUnit",
     "Fact",
+    "ForgetReceipt",
     "Hit",
     "IngestReceipt",
     "Interval",

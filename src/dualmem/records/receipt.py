@@ -40,6 +40,21 @@ class IngestReceipt(BaseModel):
     seconds: float = 0.0
 
 
+class ForgetReceipt(BaseModel):
+    """The account of what was forgotten."""
+
+    model_config = ConfigDict(frozen=True)
+
+    user_id: str
+    turns: int = 0
+    memories: int = 0
+    """Memories that came from forgotten turns only, or were named."""
+    sources: int = 0
+    """Memories that lost one of several sources."""
+    restored: int = 0
+    """Earlier states that are in force again, since what had replaced them is gone."""
+
+
 def combine(parts: Iterable[IngestReceipt], **totals: Any) -> IngestReceipt:
     """Add up partial receipts of one ingestion; `totals` are set on the sum."""
     parts = list(parts)

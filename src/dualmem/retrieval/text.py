@@ -199,8 +199,13 @@ def _number(digits: str) -> str:
     return "".join(str(unicodedata.decimal(digit)) for digit in digits).lstrip("0") or "0"
 
 
+_LETTERS_WITHOUT_PARTS = str.maketrans({"œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ı": "i"})
+"""Letters that Unicode does not take apart."""
+
+
 def _without_accents(word: str) -> str:
-    return "".join(one for one in unicodedata.normalize("NFD", word) if not unicodedata.combining(one))
+    plain = "".join(one for one in unicodedata.normalize("NFD", word) if not unicodedata.combining(one))
+    return plain.translate(_LETTERS_WITHOUT_PARTS)
 
 
 def _numbers(text: str) -> Iterator[str]:
@@ -354,9 +359,12 @@ def normalise(text: str) -> str:
     return " ".join(_folded(text.translate(_SAME)).translate(_SAME).split())
 
 
-_QUOTED_WORD = re.compile(rf"[{_HAN}{_KANA}{_UNSPACED}]|{_WORD}")
+_QUOTED_WORD = re.compile(rf"[{_HAN}{_KANA}{_UNSPACED}]|[{_HANGUL}]+|{_WORD}")
 _ENOUGH_OF_A_QUOTE = 0.85
 """Share of a quote's words that must stand in the text in their order."""
+
+_LONGEST_LOOSE_QUOTE = 400
+"""Words; a longer quote must be verbatim, because comparing costs the product of both lengths."""
 
 
 def find_quote(quote: str, text: str) -> str | None:
@@ -383,6 +391,8 @@ def _place(asked: list[str], said: list[str]) -> tuple[int, int] | None:
     for start in range(len(said) - size + 1):
         if said[start] == asked[0] and said[start : start + size] == asked:
             return start, start + size - 1
+    if size > _LONGEST_LOOSE_QUOTE:
+        return None
     blocks = SequenceMatcher(None, said, asked, autojunk=False).get_matching_blocks()[:-1]
     longest, best, place = size + (size + 1) // 2, 0, None
     for first, opening in enumerate(blocks):

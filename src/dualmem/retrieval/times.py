@@ -253,6 +253,8 @@ def _shift(day: date, unit: str, count: int) -> date:
     """Move by calendar units; a day the month does not have becomes its last one."""
     if unit in _DAYS_IN:
         return day + timedelta(days=count * _DAYS_IN[unit])
+    if unit not in _MONTHS_IN:
+        raise ValueError("hours and minutes do not move days")
     year, month = divmod(day.year * 12 + day.month - 1 + count * _MONTHS_IN[unit], 12)
     if not date.min.year <= year <= date.max.year:
         raise OverflowError("the calendar ends before that year")
@@ -407,7 +409,7 @@ def _iso(match: re.Match[str], clock: _Clock) -> Interval:
         return _period("day", day)
     moment = datetime.combine(day, time(int(match["hour"]), int(match["minute"])), clock.zone)
     if _group(match, "zone"):
-        moment = datetime.fromisoformat(moment.strftime("%Y-%m-%dT%H:%M").zfill(16) + match["zone"].upper())
+        moment = datetime.fromisoformat(moment.strftime("%Y-%m-%dT%H:%M") + match["zone"].upper())
     return _minute(moment)
 
 
@@ -475,14 +477,20 @@ def _calendar(match: re.Match[str], clock: _Clock) -> Interval:
     """Read a period by its place: "last week", "this month", "the week before last"."""
     unit, factor = _UNITS[match["unit"]]
     count = {"last": -1, "next": 1, "before last": -2, "after next": 2}.get(_which(match) or _group(match, "place"), 0)
-    return _period(unit, _shift(clock.today, unit, count * factor))
+    day = _shift(clock.today, unit, count * factor)
+    if match["unit"] == "decade":
+        first = day.year // factor * factor
+        return _days(date(first, 1, 1), date(first + factor - 1, 12, 31), "year")
+    return _period(unit, day)
 
 
 def _weekend(match: re.Match[str], clock: _Clock) -> Interval:
     """Read "the weekend": the one under way, else the last or the coming one."""
+    under_way, since = clock.today.weekday() >= _SATURDAY, clock.today.weekday() + 1
     ahead = match[0].startswith("for") or clock.prefer == "future"  # "plans for the weekend"
-    back = not ahead and clock.today.weekday() < _SATURDAY
-    return _period("weekend", _shift(clock.today, "weekend", -1 if back else 0))
+    if under_way or ahead or (clock.prefer == "nearest" and since > _SATURDAY - clock.today.weekday()):
+        return _period("weekend", clock.today)
+    return _period("weekend", _shift(clock.today, "weekend", -1))
 
 
 def _day_name(match: re.Match[str], clock: _Clock) -> Interval:
@@ -714,6 +722,8 @@ def _any(words: Iterable[str]) -> str:
 
 
 _QUOTE, _DASH = r"['\u2019]", r"[-\u2013]"
+_AFTER_DAYS = "and or at in for to is was we i he she they it that with but so because when"
+"""Words that may follow "the 15th" where it is a day; a noun makes it something else ("the 3rd floor")."""
 _LEAST = rf"\d{{1,3}}|{_any(_COUNTS)}"
 _COUNT = (
     r"\d{1,4}(?:\.5)?|(?:a )?few|several|(?:a )?couple(?: of)?|half an?"
@@ -762,8 +772,9 @@ _PARTS = {
     "<day>": r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|er)?",
     "<to day>": rf"(?: ?(?:{_DASH}|to|until|bis|au|al) ?(?P<to>[0-3]?\d)(?:st|nd|rd|th|\.)?)?",
     "<clock>": (
-        r"(?P<hour>\d{1,2})(?=:\d\d| ?[ap]\.?m)(?::(?P<minute>[0-5]\d)(?::[0-5]\d)?)?(?: ?(?P<half>[ap])\.?m\.?)?"
+        r"(?P<hour>\d{1,2})(?=:\d\d| ?[ap]\.?m)(?::(?P<minute>[0-5]\d)(?::[0-5]\d)?)?(?: ?(?P<half>[ap])(?:m|\.m\.))?"
     ),
+    "<no noun>": rf"(?! (?!(?:{_any(_AFTER_DAYS.split())})\b)[^\W\d_])",
     "<part>": "(?:early |late )?(?:in the )?(?:morning|afternoon|evening|night)",
     "<about>": "(?:(?:about|almost|around|at least|roughly|nearly|over|more than|some) )?",
     "<count>": rf"(?P<count>\d{{1,4}}|{_any([*_TRANSLATIONS, 'ein paar'])})",
@@ -808,7 +819,7 @@ _ENGLISH: tuple[tuple[str, _Rule, str], ...] = (
     (r"(?P<a>\d\d?)(?P<sep>[./-])(?P<b>\d\d?)(?P=sep)(?P<year>[12]\d{3})", _numeric, ""),
     (r"(?P<a>\d\d?)(?P<sep>/)(?P<b>\d\d?)/(?P<year>\d\d)", _numeric, ""),
     (
-        r"(?:the )?<day>\.?<to day>(?: |-)(?:of |de )?<month>\.?(?:(?:,|-| of| de| del)? ?<short year>)?",
+        r"(?:the )?<day>\.?<to day>(?: |-)(?:of |de )?<month>(?:\.(?=,? ?\d))?(?:(?:,|-| of| de| del)? ?<short year>)?",
         _dated,
         _MONTH_LEAD,
     ),
@@ -838,13 +849,13 @@ _ENGLISH: tuple[tuple[str, _Rule, str], ...] = (
     (r"the other (?:day|night|evening)", _other_day, ""),
     (r"(?:the )?<which> (?P<unit>week|weekend|month|quarter|year|decade)", _calendar, ""),
     (r"the (?P<unit>week|weekend|month|quarter|year) (?P<place>before last|after next)", _calendar, ""),
-    (r"the (?P<unit>week|month|quarter|year|decade)", _calendar, _EDGE_LEAD),
+    (r"the (?P<unit>week|month|quarter|year|decade)(?! \d)", _calendar, _EDGE_LEAD),
     (r"(?:over|on|at|for|during) the weekend", _weekend, ""),
     (r"(?:the )?weekend", _weekend, _ALONE),
     (r"<which> <weekday>s?", _day_name, ""),
     (r"(?P<weekday>(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?(?: <part>)?", _day_name, ""),
     (r"<weekday>(?: <part>)?", _day_name, _WEEKDAY_LEAD),
-    (r"the (?P<day>[0-3]?\d)(?:st|nd|rd|th)(?! [^\W\d_]+day)", _day_of_month, _DAY_LEAD),
+    (r"the (?P<day>[0-3]?\d)(?:st|nd|rd|th)<no noun>", _day_of_month, _DAY_LEAD),
     (r"(?:at )?<clock>", _at, _ALONE),
     (r"<about><n> <unit><half> (?:ago|back(?! (?:to|in|and)))", _ago, ""),
     (rf"(?P<n>{_LEAST}) <weekday>s ago", _weekdays_ago, ""),
@@ -964,6 +975,7 @@ _FILLERS = (
     r"[\s,]{1,3}){0,4}"
 )
 _GERMAN = re.compile(r"\b(?:ich|und|der|die|das|ist|sind|nicht|wir|es|ein|eine|hat|war|mit|auch)\b")
+_WIDE_DIGITS = {ord("\uff10") + digit: str(digit) for digit in range(10)}
 _LONGEST_CHAIN = 3
 """Modifiers before one time ("since the week before ...")."""
 _REACH = 48
@@ -1016,7 +1028,7 @@ def _grammar() -> _Grammar:
     scripts = [(re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in _SCRIPTS]
     return _Grammar(
         rules=(
-            *((_regex(one), rule, _regex(lead, ends=True) if lead else None) for one, rule, lead in words),
+            *((_regex(one), rule, _regex(lead, ends=True) if lead else None) for one, rule, lead in spoken),
             *scripts,
         ),
         modifiers=tuple((_regex(pattern, ends=True), modifier) for pattern, modifier in _MODIFIERS),
@@ -1031,10 +1043,10 @@ def _grammar() -> _Grammar:
 
 def _lower(text: str) -> str:
     """Return the text in lower case with every character in its place."""
-    lowered = text.lower()
+    lowered = text.lower().translate(_WIDE_DIGITS)
     if len(lowered) == len(text):
         return lowered
-    return "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
+    return "".join(one.lower() if len(one.lower()) == 1 else one for one in text).translate(_WIDE_DIGITS)
 
 
 def _candidates(text: str, lowered: str, *, whole: bool) -> list[_Candidate]:
@@ -1180,7 +1192,7 @@ def overlap(first: Interval, second: Interval) -> bool:
 
 
 def distance_days(first: Interval, second: Interval) -> float:
-    """Return the days between two intervals, 0 where they overlap or touch within a microsecond."""
+    """Return the days that lie between two intervals, 0 where they overlap."""
     gaps = [
         (_utc(later.start) - _utc(earlier.end)).total_seconds()
         for earlier, later in ((first, second), (second, first))

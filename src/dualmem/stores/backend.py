@@ -7,6 +7,7 @@ leases). Every method is safe to call from several tasks at once.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -176,7 +177,10 @@ class Backend(Protocol):
         """
 
     async def set_payload(self, collection: str, ids: Sequence[str], payload: Payload) -> None:
-        """Merge `payload` into the payload of each of `ids`; ids that do not exist are passed over."""
+        """Set the fields of `payload` in the payload of each of `ids`, and leave the others.
+
+        A field set to None is removed. Ids that do not exist are passed over.
+        """
 
     async def set_vectors(self, collection: str, points: Sequence[Point]) -> None:
         """Set the vectors of existing points; payloads and vectors that are not named stay as they are.
@@ -212,7 +216,10 @@ class Backend(Protocol):
         """Count exactly."""
 
     async def facet(self, collection: str, field: str, filter: Filter) -> dict[str, int]:  # noqa: A002
-        """Count points by the values of a keyword field, exactly; a list counts for each of its elements."""
+        """Count points by the values of a keyword field, exactly; a list counts for each of its elements.
+
+        Values that no point has are left out.
+        """
 
     async def rank(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Scored]]:
         """Compute all `rankings` in one round trip; each list is in rank order.
@@ -231,3 +238,15 @@ def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 def distinct(points: Sequence[Point], *, only_new: bool) -> list[Point]:
     """Keep one point of each id: the last, or with `only_new` the first, which exists for those after it."""
     return list({point.id: point for point in (reversed(points) if only_new else points)}.values())
+
+
+def check_payload(payload: Payload) -> None:
+    """Refuse a payload that is no JSON, before anything is written; the clients differ in what they make of one.
+
+    Raises:
+        StoreError: It holds a value JSON has not (NaN, a set), or a lone surrogate.
+    """
+    try:
+        json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"a payload cannot be stored: {error}") from error

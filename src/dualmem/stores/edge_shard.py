@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import qdrant_edge as qe
 
 from dualmem.errors import DualmemError, StoreError, StoreLocked
-from dualmem.stores.backend import Scored, Sparse, batches, distinct
+from dualmem.stores.backend import Scored, Sparse, batches, check_payload, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,6 +84,7 @@ class Shard:
         """See `Backend.upsert`."""
         for point in points:
             self.spec.check(point.vectors)
+            check_payload(point.payload)
         mode = qe.UpdateMode.InsertOnly if only_new else qe.UpdateMode.Upsert
         with edge_errors(self._path):
             # All are converted, and so checked, before the first is written.
@@ -97,6 +98,7 @@ class Shard:
 
     def set_payload(self, ids: Sequence[str], payload: Payload) -> None:
         """See `Backend.set_payload`."""
+        check_payload(payload)
         # By filter: by id, Edge stops at the first that does not exist.
         with self._use() as edge:
             for batch in batches(ids, PAGE):
@@ -192,7 +194,8 @@ class Shard:
         """See `Backend.facet`."""
         request = qe.FacetRequest(field, limit=_EVERYTHING, exact=True, filter=edge_filter(where))
         with self._use() as edge:
-            return {str(hit.value): hit.count for hit in edge.facet(request).hits}
+            # Edge lists values that no point has any longer, too.
+            return {str(hit.value): hit.count for hit in edge.facet(request).hits if hit.count}
 
     def rank(self, rankings: Sequence[Ranking]) -> list[list[Scored]]:
         """See `Backend.rank`."""

@@ -20,7 +20,7 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from dualmem.errors import ConfigurationError, StoreError
 from dualmem.stores import qdrant_terms as terms
-from dualmem.stores.backend import Scored, batches, distinct
+from dualmem.stores.backend import Scored, batches, check_payload, distinct
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -180,6 +180,7 @@ class QdrantBackend:
         spec = self._spec(collection)
         for point in points:
             spec.check(point.vectors)
+            check_payload(point.payload)
         for batch in batches(distinct(points, only_new=only_new), BATCH):
             async with self._session() as client:
                 await client.upsert(
@@ -194,6 +195,7 @@ class QdrantBackend:
         self._spec(collection)
         if not payload:
             return
+        check_payload(payload)
         for batch in batches(ids, PAGE):
             async with self._session() as client:
                 # By filter: by id, the server refuses when one does not exist.
@@ -328,7 +330,7 @@ class QdrantBackend:
                     self._name(collection), field, facet_filter=terms.client_filter(filter), limit=limit, exact=True
                 )
             if len(answer.hits) < limit:
-                return {str(hit.value): hit.count for hit in answer.hits}
+                return {str(hit.value): hit.count for hit in answer.hits if hit.count}
             # As many as were asked for: there may be more.
             limit *= 10
 

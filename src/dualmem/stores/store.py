@@ -57,6 +57,12 @@ class Commit:
     new: tuple[Memory, ...] = ()
     changed: tuple[Memory, ...] = ()
     read_turn_ids: tuple[str, ...] = ()
+    forgotten_ids: tuple[str, ...] = ()
+    forgotten_turn_ids: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.new or self.changed or self.read_turn_ids or self.forgotten_ids or self.forgotten_turn_ids)
 
 
 def open_backend(settings: Settings) -> Backend:
@@ -189,6 +195,10 @@ class Store:
         await self._backend.set_payload(TURNS, [turns[place].id for place in waiting], {"indexed": "yes"})
         return len(waiting)
 
+    async def unindex_turns(self, ids: Sequence[str]) -> None:
+        """Have turns embedded and indexed again by the next `index_turns`."""
+        await self._backend.set_payload(TURNS, ids, {"indexed": "no"})
+
     async def turns(
         self, user_id: str, *, conversation_id: str | None = None, states: Sequence[TurnState] = ()
     ) -> list[Turn]:
@@ -281,7 +291,7 @@ class Store:
 
     async def commit(self, commit: Commit) -> None:
         """Write a batch as a whole; to be called by the user's writer."""
-        if not (commit.new or commit.changed or commit.read_turn_ids):
+        if not commit:
             return
         journal = stable_id("control", "commit", commit.user_id)
         body = json.dumps(
@@ -289,6 +299,8 @@ class Store:
                 "new": [memory.model_dump(mode="json") for memory in commit.new],
                 "changed": [memory.model_dump(mode="json") for memory in commit.changed],
                 "read": list(commit.read_turn_ids),
+                "forgotten": list(commit.forgotten_ids),
+                "forgotten_turns": list(commit.forgotten_turn_ids),
             }
         )
         payload = {"what": "commit", "user_id": commit.user_id, "body": body}
@@ -308,6 +320,8 @@ class Store:
                 tuple(Memory.model_validate(item) for item in body["new"]),
                 tuple(Memory.model_validate(item) for item in body["changed"]),
                 tuple(body["read"]),
+                tuple(body["forgotten"]),
+                tuple(body["forgotten_turns"]),
             )
         )
         await self._backend.delete(CONTROL, [journal])
@@ -323,6 +337,8 @@ class Store:
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
         await self._backend.set_payload(TURNS, list(commit.read_turn_ids), {"state": "read"})
+        await self._backend.delete(MEMORIES, list(commit.forgotten_ids))
+        await self._backend.delete(TURNS, list(commit.forgotten_turn_ids))
 
 
 def _pair(turns: Sequence[Turn], place: int) -> str:
