@@ -1,9 +1,13 @@
-"""Decide how new memories relate to those that are there (MemoryLACE, stage I, step 2)."""
+"""Decide how new memories relate to those that are there (MemoryLACE, stage I, step 2).
+
+A small model that is asked for the relation calls everything a change. So it is asked for what the relation follows
+from, and code derives it: whether both say the same, whether both can be true, and which words show a change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import BaseModel, field_validator, model_validator
 
@@ -21,64 +25,77 @@ from dualmem.prompting import (
 )
 from dualmem.records import Memory
 
-Decision = Literal["independent", "same", "changed", "conflict"]
-DECISIONS: Final[tuple[str, ...]] = get_args(Decision)
+LATER: Final = "later"
+"""What `sign` says when a thing that changes by itself was simply told anew."""
 
-SYSTEM: Final = f"""You keep a list of memories in order. For each new memory, compare it with the old ones listed \
-under it and decide:
-- same: an old memory says the same thing, perhaps in other words.
-- changed: both are about the same thing of the same subject (home, job, a plan), and the new one is a later \
-state: something moved, ended, was replaced, cancelled or postponed.
-- conflict: both are about the same thing of the same subject and cannot both be true, and nothing says that it \
-changed in between: one of them must be wrong.
-- independent: none of these. Different things about one person are independent.
+_SYSTEM: Final = """You compare each new statement with the old ones listed under it. Pick the old statement that is \
+about the same thing of the same subject (both about the home, both about the job, both about the brothers). If none \
+is, the target is "none".
+For each new statement:
+- new: its number.
+- target: the label of that old statement, or "none".
+- same: true if both say the same.
+- both: true if both can be true at the same time.
+- sign: the word of the new statement that says that something changed ("moved", "now", "quit", "no longer", \
+"cancelled"), else "".{later}
+- reason: why, in a few words.
+"""
 
-Give for each new memory: new (its number), target (the label of the old memory it relates to, or "none"), \
-reason (a few words), decision.
-{DATA_RULE}"""
+_LATER_RULE: Final = f""" Write "{LATER}" where no word says so and the new statement, told later, is the newer \
+state of something that changes in life (home, job, age, plan, habit), not of something fixed (a birthday, a name)."""
+
+SYSTEM: Final = _SYSTEM.format(later=_LATER_RULE) + DATA_RULE
+LEAN_SYSTEM: Final = _SYSTEM.format(later="") + DATA_RULE
 
 EXAMPLE: Final = (
     """<memories>
-New 1: [N1] Priya works as a pastry cook at Lune. (said: 3 March 2024)
-  old: [A] Priya works at a bank. (said: 2 January 2024)
-  old: [B] Priya likes baking bread. (said: 2 January 2024)
-New 2: [N2] Priya's sister is called Mina. (said: 3 March 2024)
-  old: [C] Priya's sister is called Nila. (said: 5 February 2024)
-New 3: [N3] Priya plays tennis on Sundays. (said: 3 March 2024)
-  old: [B] Priya likes baking bread. (said: 2 January 2024)
-New 4: [N4] Every Sunday Priya bakes bread because she enjoys it. (said: 3 March 2024)
-  old: [B] Priya likes baking bread. (said: 2 January 2024)
+New 1: [N1] Priya works as a pastry cook at Lune now.
+  old: [A] Priya works at a bank.
+  old: [B] Priya likes baking bread.
+New 2: [N2] Priya plays tennis on Sundays.
+  old: [B] Priya likes baking bread.
+  old: [C] Priya has a dog called Pip.
+New 3: [N3] Priya's sister is called Mina.
+  old: [D] Priya's sister is called Nila.
+  old: [E] Priya has a sister.
+New 4: [N4] Every Sunday Priya bakes bread because she enjoys it.
+  old: [B] Priya likes baking bread.
+New 5: [N5] Priya bought a red bicycle.
+  old: [C] Priya has a dog called Pip.
 </memories>
 
 Decide for each new memory, as JSON.""",
     '{"decisions": ['
-    '{"new": 1, "target": "A", "reason": "her job: she left the bank for Lune", "decision": "changed"}, '
-    '{"new": 2, "target": "C", "reason": "two names for one sister, a name does not change", '
-    '"decision": "conflict"}, '
-    '{"new": 3, "target": "none", "reason": "tennis is not baking", "decision": "independent"}, '
-    '{"new": 4, "target": "B", "reason": "both say that she likes baking bread", "decision": "same"}]}',
+    '{"new": 1, "target": "A", "same": false, "both": false, "sign": "now", "reason": "another job"}, '
+    '{"new": 2, "target": "none", "same": false, "both": true, "sign": "", "reason": "tennis is not baking"}, '
+    '{"new": 3, "target": "D", "same": false, "both": false, "sign": "", "reason": "two names for one sister"}, '
+    '{"new": 4, "target": "B", "same": true, "both": true, "sign": "", "reason": "both: likes baking bread"}, '
+    '{"new": 5, "target": "none", "same": false, "both": true, "sign": "", "reason": "a bicycle is no dog"}]}',
 )
 
 
 class Decided(BaseModel):
-    """The decision on one new memory."""
+    """What was said of one new memory."""
 
     new: int
     target: str = "none"
+    same: bool
+    both: bool
+    sign: str = ""
     reason: str = ""
-    decision: Decision
 
-    @field_validator("decision", mode="before")
+    @field_validator("target", mode="before")
     @classmethod
-    def _any_case(cls, value: Any) -> Any:
-        if isinstance(value, list) and value:
-            value = value[0]
-        return value.strip().lower() if isinstance(value, str) else value
+    def _label(cls, value: Any) -> Any:
+        """Take a label in brackets or in a list, and null for none."""
+        if isinstance(value, list):
+            value = value[0] if value else None
+        return "none" if value is None else str(value).strip("[] ")
 
-    @field_validator("target", "reason", mode="before")
+    @field_validator("sign", "reason", mode="before")
     @classmethod
-    def _none_is_text(cls, value: Any) -> Any:
-        return "none" if value is None else str(value)
+    def _none_is_empty(cls, value: Any) -> Any:
+        return "" if value is None else str(value)
 
 
 class ConsolidationReply(BaseModel):
@@ -97,7 +114,11 @@ class ConsolidationReply(BaseModel):
 
 
 def render(
-    cases: Sequence[tuple[Memory, Sequence[Memory]]], labels: dict[str, str], *, dates: bool = True
+    cases: Sequence[tuple[Memory, Sequence[Memory]]],
+    labels: Mapping[str, str],
+    *,
+    dates: bool = True,
+    lean: bool = False,
 ) -> Prompt[ConsolidationReply]:
     """Ask how each new memory relates to the old ones offered with it.
 
@@ -105,6 +126,7 @@ def render(
         cases: New memories in time order, each with its candidates.
         labels: A label for each candidate, by memory id.
         dates: Show dates (off in MemoryLACE's ablation without temporal awareness).
+        lean: Ask a small model: only a word of the statement counts as a sign of change.
     """
     lines: list[str] = []
     for number, (new, candidates) in enumerate(cases, start=1):
@@ -115,14 +137,16 @@ def render(
         {
             "new": one_of(list(range(1, len(cases) + 1))),
             "target": one_of([*offered, "none"]),
-            "reason": text_field(120),
-            "decision": one_of(DECISIONS),
+            "same": {"type": "boolean"},
+            "both": {"type": "boolean"},
+            "sign": text_field(24),
+            "reason": text_field(60 if lean else 120),
         }
     )
     user = f"{fence('memories', lines)}\n\nDecide for each new memory, as JSON."
     return Prompt(
         step="consolidate",
-        messages=chat(SYSTEM, user, example=EXAMPLE),
+        messages=chat(LEAN_SYSTEM if lean else SYSTEM, user, example=EXAMPLE),
         output=ConsolidationReply,
         schema=schema_of({"decisions": list_of(item, len(cases), least=len(cases))}),
     )

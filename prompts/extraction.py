@@ -134,10 +134,19 @@ def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prom
         parts.append(fence("earlier", turn_lines(earlier, first=1)))
     parts.append(fence("conversation", turn_lines(turns, first=first)))
     parts.append("Write the memories of this conversation as JSON.")
-    numbers = list(range(1, first + len(turns)))
+    return Prompt(
+        step="extract",
+        messages=chat(SYSTEM, "\n\n".join(parts), example=EXAMPLE),
+        output=ExtractionReply,
+        schema=reply_schema(shown=len(earlier) + len(turns), most=min(most, 2 * len(turns))),
+    )
+
+
+def reply_schema(*, shown: int, most: int) -> dict[str, Any]:
+    """Return the bounded schema of a reply about `shown` turns, with at most `most` memories."""
     item = schema_of(
         {
-            "turns": list_of(one_of(numbers), 4, least=1),
+            "turns": list_of(one_of(list(range(1, shown + 1))), 4, least=1),
             "quote": text_field(160),
             "text": text_field(300),
             "kind": one_of(KINDS),
@@ -149,9 +158,4 @@ def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prom
             "standing": {"type": "boolean"},
         }
     )
-    return Prompt(
-        step="extract",
-        messages=chat(SYSTEM, "\n\n".join(parts), example=EXAMPLE),
-        output=ExtractionReply,
-        schema=schema_of({"memories": list_of(item, max(1, min(most, 2 * len(turns))))}),
-    )
+    return schema_of({"memories": list_of(item, max(1, most))})

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from langgraph.runtime import Runtime
 
+from dualmem.chat import Prompt
 from dualmem.context import Context
 from dualmem.errors import ModelError, ReplyTruncated, UnreadableReply
 from dualmem.ingestion.grounding import OVERLAP, ground
 from dualmem.ingestion.windows import halves
-from dualmem.prompts import extraction
-from dualmem.records import Draft, ModelCall
+from dualmem.prompts import extraction, lean_extraction, mem0star_extraction
+from dualmem.prompts.extraction import ExtractionReply
+from dualmem.records import Draft, ModelCall, Source
+from dualmem.retrieval.times import find
 from dualmem.state import IngestionState, Window, WindowReading, WindowTask
+from dualmem.stores.backend import Ranking
+from dualmem.stores.payload import active_memories
 
 
 async def extract(state: WindowTask, runtime: Runtime[Context]) -> IngestionState:
@@ -31,9 +36,10 @@ async def extract(state: WindowTask, runtime: Runtime[Context]) -> IngestionStat
 
 
 async def _read(window: Window, context: Context) -> tuple[list[WindowReading], list[ModelCall]]:
-    prompt = extraction.render(window.earlier, window.turns, most=context.settings.window_memories)
+    if context.settings.strategy == "verbatim":
+        return [verbatim(window)], []
     try:
-        reply = await context.chat.ask(prompt)
+        reply = await context.chat.ask(await _prompt(window, context))
     except (ReplyTruncated, UnreadableReply) as error:
         divided = halves(window)
         if divided is None:
@@ -67,6 +73,49 @@ async def _read(window: Window, context: Context) -> tuple[list[WindowReading], 
         repeated=repeated,
     )
     return [reading], list(reply.calls)
+
+
+async def _prompt(window: Window, context: Context) -> Prompt[ExtractionReply]:
+    """Return the prompt of the strategy in force.
+
+    Raises:
+        ModelUnavailable: The embedding model failed.
+    """
+    settings = context.settings
+    if settings.strategy != "mem0star":
+        lean = settings.extraction == "lean"
+        render = lean_extraction.render if lean else extraction.render
+        return render(window.earlier, window.turns, most=settings.window_memories)
+    text = "\n".join(turn.text for turn in window.turns)
+    user_id = window.turns[0].user_id
+    where = active_memories(user_id)
+    vector = (await context.embedder.documents([text]))[0]
+    ranking = Ranking("similar", settings.extraction_context_memories, where, "semantic", vector)
+    (row,) = await context.store.rank_memories([ranking]) if ranking.limit else ([],)
+    return mem0star_extraction.render(
+        [memory for memory, _ in row], window.earlier, window.turns, most=settings.window_memories
+    )
+
+
+def verbatim(window: Window) -> WindowReading:
+    """Return a draft for each turn as it stands; no model is called."""
+    drafts = []
+    for turn in window.turns:
+        found = find(turn.text, turn.said_at)
+        drafts.append(
+            Draft(
+                text=turn.text,
+                kind="fact",
+                speaker=turn.speaker,
+                subject=turn.speaker,
+                valid=found[0].interval if found else None,
+                sources=(Source(turn_id=turn.id, quote=turn.text),),
+                position=turn.position,
+                said_at=turn.said_at,
+            )
+        )
+    read = tuple(dict.fromkeys(turn.id for turn in window.turns))
+    return WindowReading(number=window.number, drafts=tuple(drafts), read_turn_ids=read)
 
 
 def _fully_read(window: Window, readings: list[WindowReading]) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ from dualmem.state import IngestionState
 
 DEFAULT_CONVERSATION = "default"
 
+ROUND = 2
+"""Messages in a round, which `mem0star` extracts from one by one (D-Mem, System 1)."""
+
 
 async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:
     """Store what is new of the conversation, make it findable, and cut the windows to read.
@@ -37,11 +40,13 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
         fresh = await store.add_turns(turns)
         await store.index_turns(user_id, conversation_id)
         stored = await store.turns(user_id, conversation_id=conversation_id)
+    settings = context.settings
+    by_round = settings.strategy == "mem0star"
     windows = cut_windows(
         stored,
-        most_turns=context.settings.window_turns,
-        most_tokens=context.settings.window_tokens,
-        overlap=context.settings.window_overlap,
+        most_turns=ROUND if by_round else settings.window_turns,
+        most_tokens=settings.window_tokens,
+        overlap=settings.extraction_history if by_round else settings.window_overlap,
     )
     receipt = IngestReceipt(
         user_id=user_id,
@@ -55,7 +60,8 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
         "conversation_id": conversation_id,
         "windows": windows,
         "next_window": 0,
-        "batch_windows": context.settings.batch_windows,
+        # A round sees the memories of the one before it.
+        "batch_windows": 1 if by_round else settings.batch_windows,
         "tally": [receipt],
     }
 

@@ -42,6 +42,7 @@ PresetName = Literal[
 
 _DMEM: dict[str, Any] = {
     "strategy": "mem0star",
+    "evolution": False,
     "expand_lifecycle": False,
     "rankings": ("semantic",),
     "zoom_turns": 0,
@@ -82,11 +83,14 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 LOCAL: Mapping[str, Any] = MappingProxyType(
     {
-        "window_turns": 8,
+        "extraction": "lean",
+        "window_turns": 6,
         "window_tokens": 1200,
         "window_overlap": 2,
         "window_memories": 8,
-        "decision_drafts": 4,
+        "decision_drafts": 1,
+        "similar_memories": 3,
+        "compete_similarity": 0.64,
         "batch_windows": 4,
         "evolution": False,
         "top_k": 8,
@@ -130,6 +134,9 @@ class Options(BaseModel):
         description="`lifecycle` (MemoryLACE), `mem0star` (D-Mem's System 1), or `verbatim` (a turn is a memory; "
         "no model call).",
     )
+    extraction: Literal["full", "lean"] = Field(
+        "full", description="`lean` asks for fewer fields, which is what a small model can do well."
+    )
     window_turns: int = Field(40, ge=1, le=500, description="New turns in one extraction window.")
     window_tokens: int = Field(3000, ge=64, description="Tokens of new turns in one extraction window.")
     window_overlap: int = Field(4, ge=0, le=50, description="Earlier turns shown before a window as context.")
@@ -141,6 +148,12 @@ class Options(BaseModel):
     )
     candidate_similarity: float = Field(
         0.35, ge=-1, le=1, description="Least cosine of a similar memory offered for a lifecycle decision."
+    )
+    compete_similarity: float = Field(
+        0.0,
+        ge=-1,
+        le=1,
+        description="Least cosine at which memories without a common attribute may replace or contradict each other.",
     )
     decision_drafts: int = Field(40, ge=1, le=200, description="Most drafts decided in one call.")
     merge: Literal["linked", "compact"] = Field(

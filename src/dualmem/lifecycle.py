@@ -107,6 +107,22 @@ class WorkingSet:
         """
         return self._relate(left_id, right_id, "merged_with", reason, at)
 
+    def absorb(self, new_id: str, old_id: str) -> str:
+        """Let an old memory take over the provenance of a new one that says the same; the new one is not kept.
+
+        Returns:
+            "" when it was done, else why it was refused.
+        """
+        new, old = self.memories[new_id], self.memories[old_id]
+        if new_id == old_id or new_id not in self.new or new.links:
+            return "already related"
+        known = set(old.turn_ids)
+        more = tuple(source for source in new.sources if source.turn_id not in known)
+        self._put(old.model_copy(update={"sources": (*old.sources, *more)}))
+        del self.memories[new_id]
+        del self.new[new_id]
+        return ""
+
     def remove(self, memory_id: str) -> list[str]:
         """Take a memory out, as if it had never been said: its chain is closed, its links go.
 

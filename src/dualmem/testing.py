@@ -32,6 +32,7 @@ class UnexpectedCall(DualmemError):
 STEPS: dict[str, str] = {
     "extract": "Write the memories of this conversation as JSON.",
     "consolidate": "Decide for each new memory, as JSON.",
+    "update": "Choose an operation for each new memory, as JSON.",
     "evolve": "List the relations, as JSON.",
     "filter": "Task: pick the lines",
     "answer": "Task: answer the question",

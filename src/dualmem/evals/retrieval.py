@@ -77,15 +77,15 @@ async def measure_recall(
     folder: Path,
     progress: Progress | None = None,
 ) -> RetrievalResult:
-    """Fill one store with all conversations, each a user's, and measure every method over it.
+    """Fill one store with the conversations, each a user's, and measure every method over it.
 
     Args:
         benchmark: Questions without usable evidence are left out and counted.
-        source: What can be found. `memories`: what an earlier run extracted; `folder` is that run's stores.
+        source: What can be found. `memories`: what an earlier run extracted; `folder` is that run's store.
         ks: At how many turns recall is measured.
         settings: Options of the search.
         embeddings: The embedding model.
-        folder: Where the store is made (empty), or the stores of a run.
+        folder: Where the store is made (empty), or the store of a run.
         progress: Told after each question.
 
     Raises:
@@ -103,7 +103,7 @@ async def measure_recall(
     recalls: dict[tuple[Method, int], list[float]] = {(method, k): [] for method in METHODS for k in ks}
     done = 0
     for key in dict.fromkeys(sample.conversation for sample in asked):
-        resources = _resources(settings, source, embeddings, folder, key)
+        resources = _resources(settings, source, embeddings, folder)
         context = Context(resources.settings, resources)
         try:
             transcript, observations = benchmark.transcripts[key], benchmark.observations.get(key, ())
@@ -114,8 +114,8 @@ async def measure_recall(
             plain = await PlainRankings.of(entries, context)
             for sample in (sample for sample in asked if sample.conversation == key):
                 found = await _all_methods(context, sample, plain, names)
-                for method, k in recalls:
-                    recalls[method, k].append(recall_at(found[method], sample.evidence, k))
+                for (method, k), values in recalls.items():
+                    values.append(recall_at(found[method], sample.evidence, k))
                 done += 1
                 if progress is not None:
                     progress(done, len(asked))
@@ -136,13 +136,8 @@ def _row(method: Method, k: int, values: Sequence[float]) -> RecallRow:
     return RecallRow(method, k, round(found.mean, 4), round(found.low, 4), round(found.high, 4), found.n)
 
 
-def _resources(settings: Settings, source: SourceName, embeddings: Embeddings, folder: Path, key: str) -> Resources:
-    """Return the store of one conversation; in a run each has its own, else all share one."""
+def _resources(settings: Settings, source: SourceName, embeddings: Embeddings, folder: Path) -> Resources:
     options: dict[str, Any] = {"store": str(folder)}
-    if source == "memories":
-        from dualmem.evals.run_files import store_folder  # noqa: PLC0415 - only here
-
-        options["store"] = str(store_folder(folder, key))
     if source == "observations":
         options["rankings"] = tuple(name for name in settings.rankings if name != "turns")
     return Resources(settings.override(options), embeddings=embeddings)

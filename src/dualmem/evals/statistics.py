@@ -120,5 +120,5 @@ def sign_test(better: int, worse: int) -> float:
     count = better + worse
     if not count:
         return 1.0
-    tail = sum(math.comb(count, k) for k in range(min(better, worse) + 1))
-    return min(1.0, float(tail) / 2 ** (count - 1))
+    tail: int = sum(math.comb(count, k) for k in range(min(better, worse) + 1))
+    return min(1.0, 2 * tail / float(2**count))

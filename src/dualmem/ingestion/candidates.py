@@ -70,19 +70,16 @@ async def find_candidates(
     stored = {memory.id: memory for row in found for memory, _ in row}
     working.load((await context.store.with_chains(user_id, stored.values())).values())
 
+    least = settings.similarity if settings.strategy == "mem0star" else settings.candidate_similarity
     cases: list[tuple[Memory, list[Memory]]] = []
     for place, memory in enumerate(new):
         scored = [
             (score, working.memories[other.id])
             for row in found[2 * place : 2 * place + 2]
             for other, score in row
-            if score >= settings.candidate_similarity
+            if score >= least
         ]
-        scored += [
-            (score, earlier)
-            for earlier, score in _earlier_in_batch(new, vectors, place)
-            if score >= settings.candidate_similarity
-        ]
+        scored += [(score, earlier) for earlier, score in _earlier_in_batch(new, vectors, place) if score >= least]
         cases.append((memory, _offer(memory, scored, working, settings)))
     return cases
 
@@ -90,10 +87,10 @@ async def find_candidates(
 def _earlier_in_batch(
     new: Sequence[Memory], vectors: Sequence[Sequence[float]], place: int
 ) -> list[tuple[Memory, float]]:
-    return [(new[before], _cosine(vectors[before], vectors[place])) for before in range(place)]
+    return [(new[before], cosine(vectors[before], vectors[place])) for before in range(place)]
 
 
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
     dot = sum(a * b for a, b in zip(left, right, strict=True))
     size = sum(a * a for a in left) * sum(b * b for b in right)
     return float(dot / size**0.5) if size else 0.0

@@ -8,16 +8,19 @@ from datetime import datetime
 
 from dualmem.context import Context
 from dualmem.errors import ReplyTruncated, UnreadableReply
-from dualmem.ingestion.candidates import find_candidates
-from dualmem.ingestion.decisions import Outcome, Proposal, Strategy, carry_out
+from dualmem.ingestion.candidates import cosine, find_candidates
+from dualmem.ingestion.decisions import Outcome, Proposal, Strategy, carry_out, same_attribute
 from dualmem.labels import letters
 from dualmem.lifecycle import WorkingSet
-from dualmem.prompts import consolidation
+from dualmem.prompts import consolidation, mem0star_update
+from dualmem.prompts.consolidation import LATER, Decided
 from dualmem.records import Memory, ModelCall
+from dualmem.retrieval.text import find_quote
+from dualmem.stores.payload import memory_text
 
 Case = tuple[Memory, list[Memory]]
 
-_STRATEGIES: dict[str, Strategy] = {"same": "merge", "changed": "supersede", "conflict": "contradict"}
+NOT_OFFERED = "decision on a memory that was not offered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +52,23 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     known = await context.store.memories_by_id(user_id, [memory.id for memory in distinct])
     new = [memory for memory in distinct if memory.id not in known]
     working = WorkingSet()
-    cases = [case for case in await find_candidates(new, working, context) if case[1]]
+    cases = []
+    if context.settings.strategy != "verbatim":
+        cases = [case for case in await find_candidates(new, working, context) if case[1]]
     for memory in new:
         working.add(memory)
     size = context.settings.decision_drafts
     proposals: list[Proposal] = []
     rejected: list[str] = []
     calls: list[ModelCall] = []
+    decide = _update if context.settings.strategy == "mem0star" else _decide
     for start in range(0, len(cases), size):
-        more, refused, cost = await _decide(cases[start : start + size], context)
+        more, refused, cost = await decide(cases[start : start + size], context)
         proposals += more
         rejected += refused
         calls += cost
+    proposals, refused = await _competing(proposals, working, context)
+    rejected += refused
     outcome = carry_out(proposals, working, at=at, retirements=context.settings.retirements)
     group = dict.fromkeys(memory.id for case in cases for memory in (case[0], *case[1]))
     return Consolidated(working, tuple(new), tuple(group), outcome, (*rejected, *outcome.refused), tuple(calls))
@@ -70,7 +78,8 @@ async def _decide(cases: Sequence[Case], context: Context) -> tuple[list[Proposa
     """Ask for the decisions on some cases; what does not fit what was offered is dropped and counted."""
     labels = letters(old.id for _, offered in cases for old in offered)
     ids = {label: memory_id for memory_id, label in labels.items()}
-    prompt = consolidation.render(cases, labels, dates=context.settings.temporal)
+    settings = context.settings
+    prompt = consolidation.render(cases, labels, dates=settings.temporal, lean=settings.extraction == "lean")
     try:
         reply = await context.chat.ask(prompt)
     except (UnreadableReply, ReplyTruncated):
@@ -78,17 +87,83 @@ async def _decide(cases: Sequence[Case], context: Context) -> tuple[list[Proposa
     rejected = ["malformed decision"] * reply.value.malformed
     proposals: dict[str, Proposal] = {}
     for decided in reply.value.decisions:
-        if decided.decision == "independent":
+        if decided.target == "none":
             continue
-        target = ids.get(decided.target.strip("[] "))
+        target = ids.get(decided.target)
         offered = cases[decided.new - 1][1] if 1 <= decided.new <= len(cases) else []
         if target not in {old.id for old in offered}:
-            rejected.append("decision on a memory that was not offered")
+            rejected.append(NOT_OFFERED)
             continue
         memory = cases[decided.new - 1][0]
+        strategy = strategy_of(decided, memory)
+        if strategy is None:
+            continue
         if memory.id in proposals:
             rejected.append("second decision on one memory")
             continue
-        proposals[memory.id] = Proposal(memory.id, str(target), _STRATEGIES[decided.decision], decided.reason)
+        proposals[memory.id] = Proposal(memory.id, str(target), strategy, decided.reason)
     ordered = [proposals[memory.id] for memory, _ in cases if memory.id in proposals]
     return ordered, rejected, list(reply.calls)
+
+
+async def _competing(
+    proposals: Sequence[Proposal], working: WorkingSet, context: Context
+) -> tuple[list[Proposal], list[str]]:
+    """Drop what would replace or contradict a memory about something else.
+
+    Two memories compete when their attributes share a word, or when they are similar enough.
+    """
+    kept: list[Proposal] = []
+    refused: list[str] = []
+    for proposal in proposals:
+        later, earlier = working.memories[proposal.later_id], working.memories[proposal.earlier_id]
+        if proposal.strategy in {"supersede", "contradict"} and not same_attribute(later, earlier):
+            vectors = await context.embedder.documents([memory_text(later), memory_text(earlier)])
+            if cosine(*vectors) < context.settings.compete_similarity:
+                refused.append(f"{proposal.strategy}: another attribute")
+                continue
+        kept.append(proposal)
+    return kept, refused
+
+
+def strategy_of(decided: Decided, memory: Memory) -> Strategy | None:
+    """Return the relation that follows from what was said of a new memory; None for independent.
+
+    What cannot both be true is a change where words of the new memory, or of the turn it comes from, say so, and a
+    conflict where none do.
+    """
+    if decided.same:
+        return "merge"
+    if decided.both:
+        return None
+    sign = decided.sign.strip()
+    said = " ".join([memory.text, *(source.quote for source in memory.sources)])
+    if sign and (sign.casefold() == LATER or find_quote(sign, said)):
+        return "supersede"
+    return "contradict"
+
+
+async def _update(cases: Sequence[Case], context: Context) -> tuple[list[Proposal], list[str], list[ModelCall]]:
+    """Ask for mem0's operations and read them as relations, so that nothing is ever deleted.
+
+    UPDATE and DELETE both let the new memory take the place of the old one; NOOP adds its turns to the old one.
+    """
+    labels = letters(old.id for _, offered in cases for old in offered)
+    ids = {label: memory_id for memory_id, label in labels.items()}
+    try:
+        reply = await context.chat.ask(mem0star_update.render(cases, labels))
+    except (UnreadableReply, ReplyTruncated):
+        return [], ["unreadable decisions"] * len(cases), []
+    rejected = ["malformed decision"] * reply.value.malformed
+    proposals: list[Proposal] = []
+    for updated in reply.value.operations:
+        if updated.operation == "ADD":
+            continue
+        target = ids.get(updated.target.strip("[] "))
+        offered = cases[updated.new - 1][1] if 1 <= updated.new <= len(cases) else []
+        if target not in {old.id for old in offered}:
+            rejected.append(NOT_OFFERED)
+            continue
+        strategy: Strategy = "absorb" if updated.operation == "NOOP" else "supersede"
+        proposals.append(Proposal(cases[updated.new - 1][0].id, str(target), strategy, updated.reason))
+    return proposals, rejected, list(reply.calls)

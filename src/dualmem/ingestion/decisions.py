@@ -13,7 +13,7 @@ from dualmem.lifecycle import WorkingSet
 from dualmem.records import Memory
 from dualmem.retrieval.text import tokens
 
-Strategy = Literal["supersede", "contradict", "merge"]
+Strategy = Literal["supersede", "contradict", "merge", "absorb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
     outcome = Outcome()
     for proposal in proposals:
         later, earlier = working.memories[proposal.later_id], working.memories[proposal.earlier_id]
-        if proposal.strategy != "merge" and not same_subject(later, earlier):
+        if proposal.strategy in {"supersede", "contradict"} and not same_subject(later, earlier):
             outcome.refused.append(f"{proposal.strategy}: another subject")
             continue
         if proposal.strategy == "supersede":
@@ -59,6 +59,8 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
             refusal = working.supersede(later.id, earlier.id, reason=proposal.reason, at=at)
         elif proposal.strategy == "contradict":
             refusal = working.contradict(later.id, earlier.id, reason=proposal.reason, at=at)
+        elif proposal.strategy == "absorb":
+            refusal = working.absorb(later.id, earlier.id)
         else:
             refusal = working.merge(later.id, earlier.id, reason=proposal.reason, at=at)
         if refusal:
@@ -77,6 +79,11 @@ def same_subject(left: Memory, right: Memory) -> bool:
     return bool(
         ours & theirs or (ours and ours <= set(tokens(right.text))) or (theirs and theirs <= set(tokens(left.text)))
     )
+
+
+def same_attribute(left: Memory, right: Memory) -> bool:
+    """Whether two memories say something about the same attribute, by a common word of its name."""
+    return bool(set(tokens(left.attribute)) & set(tokens(right.attribute)))
 
 
 def _subject(memory: Memory) -> set[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from dualmem.prompts.extraction import ExtractedMemory
-from dualmem.records import Draft, Source, Turn
-from dualmem.retrieval.text import find_quote, similarity
+from dualmem.records import Draft, Interval, Source, Turn
+from dualmem.retrieval.text import find_quote, similarity, tokens
 from dualmem.retrieval.times import find, resolve
 
 FIRST_PERSON = frozenset({"", "i", "me", "my", "myself", "we", "user", "the user", "speaker", "the speaker"})
@@ -14,14 +15,24 @@ FIRST_PERSON = frozenset({"", "i", "me", "my", "myself", "we", "user", "the user
 UNKNOWN_TURN = "cites a turn that was not shown"
 OVERLAP = "comes from turns of an earlier window only"
 NO_QUOTE = "its quote is not in its source turns"
+UNSUPPORTED = "its words are not in its source turns"
 EMPTY = "says nothing"
 
 SAME_CLAIM = 0.6
 """Token overlap from which two statements from the same turns count as one."""
 
+SUPPORT = 0.5
+"""Share of a statement's words that its turn must hold, where the model gave no quote."""
+
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
+_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[^\W\d_a-z][^\W\d_]+(?:\s+[^\W\d_a-z][^\W\d_]+)*")
+
 
 def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) -> Draft | str:
     """Return the draft, or why it is refused.
+
+    A quote must stand in a cited turn, or, where the model cited the wrong one, in another of the window's own. Where
+    no quote was asked for, the statement's own words must.
 
     Args:
         extracted: What the model wrote; it cites turns by number, from 1.
@@ -36,49 +47,78 @@ def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) ->
         return UNKNOWN_TURN
     if all(place < first_new for place in places):
         return OVERLAP
-    quoted = _quoted_in(extracted.quote, [shown[place] for place in places])
-    if quoted is None:
-        # The right words, the wrong number: take the turn that has them.
-        quoted = _quoted_in(extracted.quote, shown[first_new:])
-        if quoted is None:
-            return NO_QUOTE
-        places = [shown.index(quoted[0])]
-    witness, quote = quoted
-    sources = tuple(Source(turn_id=shown[place].id, quote=quote if shown[place] is witness else "") for place in places)
+    cited, own = [shown[place] for place in places], shown[first_new:]
+    if extracted.quote.strip():
+        found = _quoted_in(extracted.quote, cited) or _quoted_in(extracted.quote, own)
+    else:
+        found = _supported_by(text, cited, own)
+    if found is None:
+        return NO_QUOTE if extracted.quote.strip() else UNSUPPORTED
+    witness, quote = found
+    sources = [Source(turn_id=witness.id, quote=quote)]
+    if witness in cited:
+        sources += [Source(turn_id=turn.id, quote="") for turn in cited if turn.id != witness.id]
     subject = extracted.subject.strip()
-    if subject.casefold() in FIRST_PERSON:
-        subject = witness.speaker
-    phrase = extracted.when.strip()
-    valid = resolve(phrase, witness.said_at) if phrase else None
-    if valid is None:
-        # A model often leaves "yesterday" in the quote and `when` empty.
-        found = find(quote, witness.said_at)
-        valid = found[0].interval if found else None
     return Draft(
         text=text,
         kind=extracted.kind,
         speaker=witness.speaker,
-        subject=subject,
+        subject=witness.speaker if subject.casefold() in FIRST_PERSON else subject,
         attribute=extracted.attribute.strip(),
-        entities=tuple(dict.fromkeys(name.strip() for name in extracted.entities if name.strip())),
-        topic=extracted.topic.strip(),
-        valid=valid,
+        entities=_entities(extracted, text),
+        topic=extracted.topic.strip() or extracted.attribute.strip(),
+        valid=_time(extracted.when, quote, witness),
         # Only a user's own wish binds later answers.
         standing=extracted.standing and witness.role == "user",
-        sources=sources,
-        position=min(shown[place].position for place in places),
+        sources=tuple(sources),
+        position=witness.position,
         said_at=witness.said_at,
     )
 
 
 def _quoted_in(quote: str, turns: Sequence[Turn]) -> tuple[Turn, str] | None:
-    if not quote.strip():
-        return None
     for turn in turns:
         span = find_quote(quote, turn.text)
         if span:
             return turn, span
     return None
+
+
+def _supported_by(text: str, cited: Sequence[Turn], own: Sequence[Turn]) -> tuple[Turn, str] | None:
+    """Return the turn that holds most of a statement's words, cited ones first, and its best sentence."""
+    words = set(tokens(text))
+    if not words:
+        return None
+
+    def support(turn: Turn) -> float:
+        held = set(tokens(f"{turn.speaker} {turn.text}"))
+        return len(words & held) / len(words)
+
+    best = max([*cited, *own], key=support)
+    if support(best) < SUPPORT:
+        return None
+    sentences = [part for part in _SENTENCE.split(best.text) if part and part.strip()]
+    return best, max(sentences, key=lambda part: len(words & set(tokens(part)))).strip()
+
+
+def _time(phrase: str, quote: str, witness: Turn) -> Interval | None:
+    """Return when it holds, from words of time that the turn really has.
+
+    A model often leaves "yesterday" in the quote and the field empty, and sometimes fills the field by itself.
+    """
+    phrase = phrase.strip()
+    if phrase and find_quote(phrase, witness.text):
+        resolved = resolve(phrase, witness.said_at)
+        if resolved is not None:
+            return resolved
+    found = find(quote, witness.said_at)
+    return found[0].interval if found else None
+
+
+def _entities(extracted: ExtractedMemory, text: str) -> tuple[str, ...]:
+    """Return the entities the model named, else the capitalised names inside the statement."""
+    named = [name.strip() for name in extracted.entities if name.strip()]
+    return tuple(dict.fromkeys(named or _NAME.findall(text)))
 
 
 def join_repeats(drafts: Sequence[Draft]) -> tuple[list[Draft], int]:
@@ -93,12 +133,10 @@ def join_repeats(drafts: Sequence[Draft]) -> tuple[list[Draft], int]:
     for draft in drafts:
         turns = {source.turn_id for source in draft.sources}
         for place, other in enumerate(kept):
-            shared = turns & {source.turn_id for source in other.sources}
-            if shared and similarity(draft.text, other.text) >= SAME_CLAIM:
-                more = tuple(source for source in draft.sources if source not in other.sources)
-                known = {source.turn_id for source in other.sources}
-                joined = (*other.sources, *(source for source in more if source.turn_id not in known))
-                kept[place] = other.model_copy(update={"sources": joined})
+            known = {source.turn_id for source in other.sources}
+            if turns & known and similarity(draft.text, other.text) >= SAME_CLAIM:
+                more = tuple(source for source in draft.sources if source.turn_id not in known)
+                kept[place] = other.model_copy(update={"sources": (*other.sources, *more)})
                 break
         else:
             kept.append(draft)

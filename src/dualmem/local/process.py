@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
 
@@ -41,8 +42,7 @@ def start(options: dict[str, Any]) -> Any:
         ImportError: `xllamacpp` is not installed.
         RuntimeError: The model cannot be loaded, or the port cannot be opened.
     """
-    import xllamacpp  # noqa: PLC0415 - its absence is reported to the parent
-
+    xllamacpp = import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path = options["model"]
     params.model_alias = {options["name"]}

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dualmem.errors import ConfigurationError, ModelNotConfigured
-from dualmem.local.weights import HOW_TO_INSTALL, resolve_weights
+from dualmem.local.weights import CHAT_MODEL, HOW_TO_INSTALL, resolve_weights
 
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
@@ -63,6 +63,11 @@ class LocalServer:
         self._address = ""
 
     @property
+    def model_name(self) -> str:
+        """The name that the server gives its model."""
+        return CHAT_MODEL if self.path is None else Path(self.path.name).stem
+
+    @property
     def running(self) -> bool:
         """Whether the server's process lives and listens."""
         process = self._process
@@ -97,7 +102,7 @@ class LocalServer:
     def _launch(self, weights: Path) -> None:
         options = {
             "model": str(weights),
-            "name": weights.stem,
+            "name": self.model_name,
             "key": self.key,
             "context": SLOTS * SLOT_CONTEXT,
             "slots": SLOTS,
@@ -179,18 +184,10 @@ def local_chat_model(
         max_tokens: Output limit of one call, in tokens.
         timeout: Limit of one call without the start of the server, in seconds.
     """
-    from dualmem.local.client import LocalChat, http_clients  # noqa: PLC0415 - slow to import
+    from dualmem.local.client import make_chat  # noqa: PLC0415 - slow to import
 
     server = local_server(path, cache_dir)
-    http_client, http_async_client = http_clients(server)
-    return LocalChat(
-        server=server,
-        http_client=http_client,
-        http_async_client=http_async_client,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        timeout=timeout,
-    )
+    return make_chat(server, temperature=temperature, max_tokens=max_tokens, timeout=timeout)
 
 
 def _exchange(process: subprocess.Popen[str], options: dict[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 import time
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,12 +147,12 @@ def hub_weights(repo: str, filename: str) -> Path:
         ConfigurationError: There is no such file, or the hub cannot be reached.
     """
     try:
-        from huggingface_hub import hf_hub_download  # noqa: PLC0415 - slow to import, seldom needed
+        download = import_module("huggingface_hub").hf_hub_download
     except ImportError as error:
         message = f"the client of the model hub (huggingface_hub) is not installed; {HOW_TO_INSTALL}"
         raise ModelNotConfigured(message) from error
     try:
-        return check_gguf(Path(hf_hub_download(repo_id=repo, filename=filename)))
+        return check_gguf(Path(download(repo_id=repo, filename=filename)))
     except (OSError, ValueError) as error:
         # The client's own errors derive from these: not found, no network, no valid name.
         reason = " ".join(str(error).split())[:300]

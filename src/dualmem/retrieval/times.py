@@ -414,10 +414,10 @@ def _iso(match: re.Match[str], clock: _Clock) -> Interval:
 
 
 def _numeric(match: re.Match[str], clock: _Clock) -> Interval:
-    day, month, dots = int(match["a"]), int(match["b"]), match["sep"] == "."
+    first, second = int(match["a"]), int(match["b"])
     # Dots are used where the day comes first; a number above 12 can only be the day.
-    if (not dots and month <= _TWELVE and (day <= _TWELVE and not clock.day_first)) or (not dots and month > _TWELVE):
-        day, month = month, day
+    day_first = match["sep"] == "." or first > _TWELVE or (clock.day_first and second <= _TWELVE)
+    day, month = (first, second) if day_first else (second, first)
     return _period("day", date(_year_number(match["year"]), month, day))
 
 
@@ -597,10 +597,14 @@ def _same(_match: re.Match[str], base: Interval, _clock: _Clock) -> Interval:
 
 
 def _since(_match: re.Match[str], base: Interval, _clock: _Clock) -> Interval:
+    if base.start is None:
+        raise ValueError("it does not begin")
     return Interval(start=base.start, precision=base.precision)
 
 
 def _until(_match: re.Match[str], base: Interval, _clock: _Clock) -> Interval:
+    if base.end is None:
+        raise ValueError("it does not end")
     return Interval(end=base.end, precision=base.precision)
 
 
@@ -689,7 +693,7 @@ def _said(template: str) -> _Rule:
 
     def rule(match: re.Match[str], clock: _Clock) -> Interval:
         words = {name: _english(name, word) for name, word in match.groupdict().items() if word}
-        interval = _whole(template.format_map(words), clock)
+        interval = _whole(template.format_map(words), clock, translated=True)
         if interval is None:
             raise ValueError("the translation says no time")
         return interval
@@ -778,6 +782,7 @@ _PARTS = {
     "<part>": "(?:early |late )?(?:in the )?(?:morning|afternoon|evening|night)",
     "<about>": "(?:(?:about|almost|around|at least|roughly|nearly|over|more than|some) )?",
     "<count>": rf"(?P<count>\d{{1,4}}|{_any([*_TRANSLATIONS, 'ein paar'])})",
+    "<period>": f"(?P<word>{_any(_TRANSLATIONS)})",
     "<word>": f"(?P<word>{_any([*_TRANSLATIONS, *_WEEKDAYS, *_MONTHS])})",
 }
 
@@ -873,9 +878,9 @@ _SPACED: tuple[tuple[str, str], ...] = (
     ("heute(?: (?:früh|morgen|vormittag|mittag|nachmittag|abend|nacht))?|jetzt|derzeit", "today"),
     (r"(?<!am\s)(?<!guten\s)(?<!jeden\s)morgen(?: (?:früh|vormittag|mittag|nachmittag|abend))?", "tomorrow"),
     ("übermorgen", "in 2 days"),
-    ("vor <count> <word>", "{count} {word} ago"),
-    ("seit <count> <word>", "for {count} {word}"),
-    ("in <count> <word>", "in {count} {word}"),
+    ("vor <count> <period>", "{count} {word} ago"),
+    ("seit <count> <period>", "for {count} {word}"),
+    ("in <count> <period>", "in {count} {word}"),
     ("(?:letzt|vergangen|vorig)e[nrsm]? <word>", "last {word}"),
     ("nächste[nrsm]? <word>", "next {word}"),
     ("diese[nrsm]? <word>", "this {word}"),
@@ -885,9 +890,9 @@ _SPACED: tuple[tuple[str, str], ...] = (
     (rf"aujourd{_QUOTE}hui|ce (?:soir|matin)|en ce moment", "today"),
     ("(?<!après-)demain(?: (?:soir|matin))?", "tomorrow"),
     ("après-demain", "in 2 days"),
-    ("il y a <count> <word>", "{count} {word} ago"),
-    ("dans <count> <word>", "in {count} {word}"),
-    ("depuis <count> <word>", "for {count} {word}"),
+    ("il y a <count> <period>", "{count} {word} ago"),
+    ("dans <count> <period>", "in {count} {word}"),
+    ("depuis <count> <period>", "for {count} {word}"),
     (rf"(?:l{_QUOTE}|l[ea] )?<word> (?:derni(?:er|ère)|passée?)", "last {word}"),
     (rf"(?:l{_QUOTE}|l[ea] )?<word> prochaine?", "next {word}"),
     ("cet?(?:te)? <word>", "this {word}"),
@@ -897,9 +902,9 @@ _SPACED: tuple[tuple[str, str], ...] = (
     ("hoy|esta (?:mañana|tarde|noche)|ahora", "today"),
     (r"(?<!la\s)mañana(?: por la (?:mañana|tarde|noche))?", "tomorrow"),
     ("pasado mañana", "in 2 days"),
-    ("hace <count> <word>", "{count} {word} ago"),
-    ("dentro de <count> <word>", "in {count} {word}"),
-    ("desde hace <count> <word>", "for {count} {word}"),
+    ("hace <count> <period>", "{count} {word} ago"),
+    ("dentro de <count> <period>", "in {count} {word}"),
+    ("desde hace <count> <period>", "for {count} {word}"),
     ("(?:el |la )?<word> pasad[oa]", "last {word}"),
     ("(?:el |la )?próxim[oa] <word>", "next {word}"),
     ("(?:el |la )?<word> que viene", "next {word}"),
@@ -969,6 +974,7 @@ _MODIFIERS: tuple[tuple[str, _Modifier], ...] = (
 _HOUR_BEHIND = "(?:,|,? at| um| à)? <clock>"
 _BETWEEN = "(?:between|from|zwischen|von|entre|de|desde|du) (?:the )?"
 _JOINT = r" ?(?P<word>and|und|et|y|to|until|till|through|bis|au|a|al|hasta|[-\u2013\u2014~至到]|から) ?(?:the )?"
+_DASHES, _DIGIT = frozenset("-\u2013\u2014"), re.compile(r"\d")
 _FORWARD = "(?:until|till|by|due|starting|beginning|no later than|bis) (?:the )?"
 _FILLERS = (
     r"\W*(?:(?:in|on|at|during|over|for|the|of|sometime|around|about|circa|back|as of|year|im|am|en|le|el|au)"
@@ -1010,7 +1016,8 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    rules: tuple[tuple[re.Pattern[str], _Rule, re.Pattern[str] | None], ...]
+    english: tuple[tuple[re.Pattern[str], _Rule, re.Pattern[str] | None], ...]
+    others: tuple[tuple[re.Pattern[str], _Rule, re.Pattern[str] | None], ...]
     modifiers: tuple[tuple[re.Pattern[str], _Modifier], ...]
     part_behind: re.Pattern[str]
     hour_behind: re.Pattern[str]
@@ -1023,14 +1030,11 @@ class _Grammar:
 @cache
 def _grammar() -> _Grammar:
     """Compile the patterns, on first use."""
-    spaced = [(pattern, _said(template), "") for pattern, template in _SPACED]
-    spoken = [*_ENGLISH, *spaced, ("hier", _hier, "")]
-    scripts = [(re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in _SCRIPTS]
+    spaced = [(_regex(pattern), _said(template), None) for pattern, template in _SPACED]
+    unspaced = [(re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in _SCRIPTS]
     return _Grammar(
-        rules=(
-            *((_regex(one), rule, _regex(lead, ends=True) if lead else None) for one, rule, lead in spoken),
-            *scripts,
-        ),
+        english=tuple((_regex(one), rule, _regex(lead, ends=True) if lead else None) for one, rule, lead in _ENGLISH),
+        others=(*spaced, *unspaced, (_regex("hier"), _hier, None)),
         modifiers=tuple((_regex(pattern, ends=True), modifier) for pattern, modifier in _MODIFIERS),
         part_behind=_regex(" <part>", starts=True),
         hour_behind=_regex(_HOUR_BEHIND, starts=True),
@@ -1049,10 +1053,10 @@ def _lower(text: str) -> str:
     return "".join(one.lower() if len(one.lower()) == 1 else one for one in text).translate(_WIDE_DIGITS)
 
 
-def _candidates(text: str, lowered: str, *, whole: bool) -> list[_Candidate]:
-    """Return the matches of all rules, first and longest first."""
+def _candidates(text: str, lowered: str, *, whole: bool, translated: bool) -> list[_Candidate]:
+    """Return the matches of all rules, first and longest first; a translation is not translated again."""
     found: list[_Candidate] = []
-    for pattern, rule, lead in _grammar().rules:
+    for pattern, rule, lead in _grammar().english + (() if translated else _grammar().others):
         for match in pattern.finditer(lowered):
             loose = not (whole or lead is None or lead.search(lowered, max(0, match.start() - _REACH), match.start()))
             if loose and rule is _dated:  # "march 15" may be a walk, "March 15" is a day
@@ -1064,13 +1068,19 @@ def _candidates(text: str, lowered: str, *, whole: bool) -> list[_Candidate]:
 def _joined(lowered: str, first: _Candidate, second: _Candidate) -> bool:
     """Tell whether two times are the ends of one range; "and" needs "between" before it."""
     joint = _grammar().joint.match(lowered, first.end, second.start)
+    if joint is None:
+        return False
+    if (
+        joint["word"] in _DASHES and joint[0] != joint["word"]
+    ):  # "last week - yesterday I" is no range, "May 3 - June 5" is
+        return bool(_DIGIT.search(first.match[0]) and _DIGIT.search(second.match[0]))
     opened = _grammar().between.search(lowered, max(0, first.start - _REACH), first.start)
-    return bool(joint and (opened or joint["word"] not in {"and", "und", "et", "y", "a"}))
+    return bool(opened) or joint["word"] not in {"and", "und", "et", "y", "a"}
 
 
-def _chosen(text: str, lowered: str, *, whole: bool) -> list[_Candidate]:
+def _chosen(text: str, lowered: str, *, whole: bool, translated: bool) -> list[_Candidate]:
     chosen: list[_Candidate] = []
-    for candidate in _candidates(text, lowered, whole=whole):
+    for candidate in _candidates(text, lowered, whole=whole, translated=translated):
         if chosen and candidate.start < chosen[-1].end:
             continue
         if candidate.loose and not (chosen and _joined(lowered, chosen[-1], candidate)):
@@ -1094,9 +1104,9 @@ def _range(first: _Candidate, second: _Candidate, clock: _Clock) -> Interval | N
         return None
 
 
-def _scan(text: str, clock: _Clock, *, whole: bool = False) -> list[Found]:
+def _scan(text: str, clock: _Clock, *, whole: bool = False, translated: bool = False) -> list[Found]:
     lowered, grammar = _lower(text), _grammar()
-    chosen = _chosen(text, lowered, whole=whole)
+    chosen = _chosen(text, lowered, whole=whole, translated=translated)
     found: list[Found] = []
     taken = 0
     for here, following in zip_longest(chosen, chosen[1:]):
@@ -1147,8 +1157,8 @@ def _modified(lowered: str, start: int, end: int, interval: Interval, clock: _Cl
     return interval, start, end
 
 
-def _whole(phrase: str, clock: _Clock) -> Interval | None:
-    found = _scan(phrase, clock, whole=True)
+def _whole(phrase: str, clock: _Clock, *, translated: bool = False) -> Interval | None:
+    found = _scan(phrase, clock, whole=True, translated=translated)
     if len(found) != 1 or any(character.isalnum() for character in phrase[found[0].end_index :]):
         return None
     return found[0].interval if _grammar().fillers.match(_lower(phrase), 0, found[0].start_index) else None
