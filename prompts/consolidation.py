@@ -1,7 +1,7 @@
 """Decide how new memories relate to those that are there (MemoryLACE, stage I, step 2).
 
-A small model that is asked for the relation calls everything a change. So it is asked for what the relation follows
-from, and code derives it: whether both say the same, whether both can be true, and which words show a change.
+The model is not asked for the relation but for what it follows from, and code derives it: whether both say the same,
+whether both can be true, and which words show a change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dualmem.records import Memory
 LATER: Final = "later"
 """What `sign` says when a thing that changes by itself was simply told anew."""
 
-_SYSTEM: Final = """You compare each new statement with the old ones listed under it. Pick the old statement that is \
+SYSTEM: Final = f"""You compare each new statement with the old ones listed under it. Pick the old statement that is \
 about the same thing of the same subject (both about the home, both about the job, both about the brothers). If none \
 is, the target is "none".
 For each new statement:
@@ -37,15 +37,10 @@ For each new statement:
 - same: true if both say the same.
 - both: true if both can be true at the same time.
 - sign: the word of the new statement that says that something changed ("moved", "now", "quit", "no longer", \
-"cancelled"), else "".{later}
+"cancelled"), else "". Write "{LATER}" where no word says so and the new statement, told later, is the newer state \
+of something that changes in life (home, job, age, plan, habit), not of something fixed (a birthday, a name).
 - reason: why, in a few words.
-"""
-
-_LATER_RULE: Final = f""" Write "{LATER}" where no word says so and the new statement, told later, is the newer \
-state of something that changes in life (home, job, age, plan, habit), not of something fixed (a birthday, a name)."""
-
-SYSTEM: Final = _SYSTEM.format(later=_LATER_RULE) + DATA_RULE
-LEAN_SYSTEM: Final = _SYSTEM.format(later="") + DATA_RULE
+{DATA_RULE}"""
 
 EXAMPLE: Final = (
     """<memories>
@@ -118,7 +113,6 @@ def render(
     labels: Mapping[str, str],
     *,
     dates: bool = True,
-    lean: bool = False,
 ) -> Prompt[ConsolidationReply]:
     """Ask how each new memory relates to the old ones offered with it.
 
@@ -126,7 +120,6 @@ def render(
         cases: New memories in time order, each with its candidates.
         labels: A label for each candidate, by memory id.
         dates: Show dates (off in MemoryLACE's ablation without temporal awareness).
-        lean: Ask a small model: only a word of the statement counts as a sign of change.
     """
     lines: list[str] = []
     for number, (new, candidates) in enumerate(cases, start=1):
@@ -140,13 +133,13 @@ def render(
             "same": {"type": "boolean"},
             "both": {"type": "boolean"},
             "sign": text_field(24),
-            "reason": text_field(60 if lean else 120),
+            "reason": text_field(120),
         }
     )
     user = f"{fence('memories', lines)}\n\nDecide for each new memory, as JSON."
     return Prompt(
         step="consolidate",
-        messages=chat(LEAN_SYSTEM if lean else SYSTEM, user, example=EXAMPLE),
+        messages=chat(SYSTEM, user, example=EXAMPLE),
         output=ConsolidationReply,
         schema=schema_of({"decisions": list_of(item, len(cases), least=len(cases))}),
     )

@@ -7,6 +7,7 @@ turn, and so are the entities.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,12 @@ from dualmem.chat import Prompt
 from dualmem.prompting import DATA_RULE, chat, fence, list_of, one_of, schema_of, text_field, turn_lines
 from dualmem.prompts.extraction import KINDS, ExtractionReply
 from dualmem.records import Turn
+from dualmem.retrieval.text import tokens as words
+
+LEAST_WORDS: Final = 4
+"""Words that carry meaning; fewer are a greeting or a comment."""
+
+_SENTENCE = re.compile(r"[^.!?。！？؟\n]+[.!?。！？؟]*")
 
 SYSTEM: Final = f"""You note down lasting facts about people from a conversation.
 
@@ -55,9 +62,10 @@ def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prom
     Args:
         earlier: The turns just before, shown for what "it" and "there" mean; they cannot be cited.
         turns: The window's own turns, in order.
-        most: Most memories to return; two for three turns at the most, or a small model writes one for each.
+        most: Most memories to return.
     """
     first = len(earlier) + 1
+    telling = [first + offset for offset, turn in enumerate(turns) if tells_something(turn)]
     parts = []
     if earlier:
         parts.append(fence("earlier", turn_lines(earlier, first=1)))
@@ -65,7 +73,7 @@ def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prom
     parts.append("Write the memories of this conversation as JSON.")
     item = schema_of(
         {
-            "turns": list_of(one_of(list(range(first, first + len(turns)))), 2, least=1),
+            "turns": list_of(one_of(telling or [first]), 2, least=1),
             "text": text_field(200),
             "kind": one_of(KINDS),
             "subject": text_field(40),
@@ -78,5 +86,15 @@ def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prom
         step="extract",
         messages=chat(SYSTEM, "\n\n".join(parts), example=EXAMPLE),
         output=ExtractionReply,
-        schema=schema_of({"memories": list_of(item, max(2, min(most, len(turns) * 2 // 3)))}),
+        schema=schema_of({"memories": list_of(item, min(most, len(telling) + 1) if telling else 0)}),
     )
+
+
+def tells_something(turn: Turn) -> bool:
+    """Whether a turn can be cited: a person's, with some words left when its questions are taken out.
+
+    A small model makes a memory of every turn that it may cite, of questions ("Ben asks about ...") and of what an
+    assistant suggested.
+    """
+    told = [part for part in _SENTENCE.findall(turn.text) if not part.rstrip().endswith(("?", "？", "؟"))]
+    return turn.role == "user" and len(words(" ".join(told))) >= LEAST_WORDS

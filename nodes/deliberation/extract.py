@@ -66,7 +66,7 @@ def _facts(chunk: Chunk, reply: ChunkReply, least: float) -> list[Fact]:
         cited = [chunk.turns[number - 1] for number in item.turns if 1 <= number <= len(chunk.turns)]
         if not cited or item.score < least:
             continue
-        found = find(item.fact, cited[0].said_at)
+        found = find(item.fact, cited[0].said_at, prefer="nearest")
         facts.append(
             Fact(
                 text=" ".join(item.fact.split()),

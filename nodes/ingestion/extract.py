@@ -101,7 +101,7 @@ def verbatim(window: Window) -> WindowReading:
     """Return a draft for each turn as it stands; no model is called."""
     drafts = []
     for turn in window.turns:
-        found = find(turn.text, turn.said_at)
+        found = find(turn.text, turn.said_at, prefer="nearest")
         drafts.append(
             Draft(
                 text=turn.text,

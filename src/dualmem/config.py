@@ -89,13 +89,13 @@ LOCAL: Mapping[str, Any] = MappingProxyType(
         "window_overlap": 2,
         "window_memories": 8,
         "decision_drafts": 1,
-        "similar_memories": 3,
-        "compete_similarity": 0.64,
+        "similar_memories": 2,
+        "candidate_similarity": 0.45,
         "batch_windows": 4,
         "evolution": False,
         "top_k": 8,
         "zoom_turns": 3,
-        "context_tokens": 900,
+        "context_tokens": 700,
         "chunk_turns": 20,
         "chunk_tokens": 1500,
         "chunk_overlap": 2,
@@ -150,10 +150,11 @@ class Options(BaseModel):
         0.35, ge=-1, le=1, description="Least cosine of a similar memory offered for a lifecycle decision."
     )
     compete_similarity: float = Field(
-        0.0,
+        0.64,
         ge=-1,
         le=1,
-        description="Least cosine at which memories without a common attribute may replace or contradict each other.",
+        description="Least cosine at which memories without a common attribute may contradict each other, where "
+        "`lean` extraction is in force.",
     )
     decision_drafts: int = Field(40, ge=1, le=200, description="Most drafts decided in one call.")
     merge: Literal["linked", "compact"] = Field(

@@ -129,10 +129,7 @@ def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, n
         if rest not in {"", "minilm", "multilingual"}:
             message = f"no local embedding model is named {rest!r}; there are 'minilm' and 'multilingual'"
             raise ConfigurationError(message)
-        local = local_embeddings(
-            "multilingual" if rest == "multilingual" else "minilm",
-            cache_dir=Path(settings.cache_dir).expanduser(),
-        )
+        local = local_embeddings("multilingual" if rest == "multilingual" else "minilm")
         return Embedder(local, name=local.model_name, dimension=local.dimension)
     if provider == "openai" or settings.base_url:
         from langchain_openai import OpenAIEmbeddings  # noqa: PLC0415 - slow to import

@@ -166,15 +166,17 @@ async def test_of_several_points_with_one_id_one_counts(backend: Backend, *, onl
 
 
 async def test_set_payload_merges_and_passes_over_missing_ids(backend: Backend) -> None:
-    await backend.upsert("notes", [note(1, state="a", order=1, vectors={"dense": [1, 0, 0, 0]}), note(2, state="b")])
+    first = note(1, state="a", order=1, at=1.0, links={"old": 1}, vectors={"dense": [1, 0, 0, 0]})
+    await backend.upsert("notes", [first, note(2, state="b")])
     ids = [point_id(9), point_id(1), point_id(2), point_id(8)]
-    await backend.set_payload("notes", ids, {"state": "c", "at": None, "labels": ["x", "y"]})
+    await backend.set_payload("notes", ids, {"state": "c", "at": None, "links": {"new": 2}, "labels": ["x", "y"]})
     assert await backend.retrieve("notes", ids) == {
-        point_id(1): {"state": "c", "order": 1, "at": None, "labels": ["x", "y"]},
-        point_id(2): {"state": "c", "at": None, "labels": ["x", "y"]},
+        point_id(1): {"state": "c", "order": 1, "links": {"new": 2}, "labels": ["x", "y"]},
+        point_id(2): {"state": "c", "links": {"new": 2}, "labels": ["x", "y"]},
     }
-    assert await backend.count("notes", Filter((Condition("state", ("c",)),))) == 2
+    assert await scrolled(backend, Filter((Condition("state", ("c",)), Condition("labels", ("y",))))) == [1, 2]
     assert await backend.count("notes", Filter((Condition("state", ("a", "b")),))) == 0
+    assert await backend.count("notes", Filter((Condition("at", low=0.0),))) == 0
     assert await backend.vectors("notes", [point_id(1)], "dense") == {point_id(1): [1, 0, 0, 0]}
 
 
@@ -263,22 +265,35 @@ BROKEN: list[tuple[str, list[float] | Sparse, type[StoreError]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "vector", "error"), BROKEN)
-async def test_a_vector_that_cannot_be_stored_is_refused_before_anything_is_written(
-    backend: Backend, name: str, vector: list[float] | Sparse, error: type[StoreError]
-) -> None:
-    bad = note(2, vectors={name: vector})
-    with pytest.raises(error):
-        await backend.upsert("notes", [note(1), bad])
+async def test_a_vector_that_cannot_be_stored_is_refused_before_anything_is_written(backend: Backend) -> None:
     await backend.upsert("notes", [note(3)])
-    with pytest.raises(error):
-        await backend.set_vectors(
-            "notes", [note(3, vectors={"dense": [1, 0, 0, 0]}), Point(point_id(3), {}, bad.vectors)]
-        )
-    with pytest.raises(error):
-        await backend.rank("notes", [Ranking("bad", 3, ALL, name, vector)])
-    assert await scrolled(backend) == [3]
-    assert await backend.vectors("notes", [point_id(3)], "dense") == {}
+    for name, vector, error in BROKEN:
+        bad = Point(point_id(3), {"state": "changed"}, {name: vector})
+        with pytest.raises(error):
+            await backend.upsert("notes", [note(1), bad])
+        with pytest.raises(error):
+            await backend.set_vectors("notes", [note(3, vectors={"other": [1, 0, 0]}), bad])
+        with pytest.raises(error):
+            await backend.rank("notes", [Ranking("bad", 3, ALL, name, vector)])
+        assert await backend.scroll("notes", ALL) == [(point_id(3), {})], (name, vector)
+        assert await backend.vectors("notes", [point_id(3)], "other") == {}, (name, vector)
+
+
+async def test_a_payload_that_is_not_json_is_refused_before_anything_is_written(backend: Backend) -> None:
+    await backend.upsert("notes", [note(3)])
+    values: list[object] = [math.nan, math.inf, {1, 2}, object(), "\ud800", b"bytes"]
+    for value in values:
+        with pytest.raises(StoreError):
+            await backend.upsert("notes", [note(1), note(2, text=["deep", {"in": value}])])
+        with pytest.raises(StoreError):
+            await backend.set_payload("notes", [point_id(3)], {"text": value})
+        assert await backend.scroll("notes", ALL) == [(point_id(3), {})], value
+
+
+async def test_an_id_that_is_no_uuid_is_refused(backend: Backend) -> None:
+    with pytest.raises(StoreError):
+        await backend.upsert("notes", [Point("not-a-uuid", {}, {})])
+    assert await backend.count("notes", ALL) == 0
 
 
 # Scrolling
@@ -314,25 +329,28 @@ async def test_scroll_pages_to_the_end(many: Backend) -> None:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("limit", [None, 10, 1500, 9999])
-async def test_scroll_by_a_float_is_in_its_order(many: Backend, *, descending: bool, limit: int | None) -> None:
+async def test_scroll_by_a_float_is_in_its_order(many: Backend, *, descending: bool) -> None:
     held = [number for number in range(1, 2346) if number % 5]
-    expected = sorted(held, key=lambda number: number * 7919 % 2346, reverse=descending)[:limit]
-    assert await scrolled(many, order_by="at", descending=descending, limit=limit) == expected
-    assert await scrolled(many, order_by="at", descending=descending, limit=limit, ids_only=True) == expected
+    held.sort(key=lambda number: number * 7919 % 2346, reverse=descending)
+    for limit in (None, 10, 1500, 9999):
+        options: dict[str, Any] = {"order_by": "at", "descending": descending, "limit": limit}
+        assert await scrolled(many, **options) == held[:limit]
+        assert await scrolled(many, ids_only=True, **options) == held[:limit]
 
 
 @pytest.mark.parametrize("descending", [False, True])
 async def test_scroll_by_an_integer_keeps_every_tie(many: Backend, *, descending: bool) -> None:
-    rows = await many.scroll("notes", Filter((Condition("user", ("u2",)),)), order_by="order", descending=descending)
+    where = Filter((Condition("user", ("u2",)),))
+    rows = await many.scroll("notes", where, order_by="order", descending=descending)
     orders = [payload["order"] for _, payload in rows]
     assert orders == sorted(orders, reverse=descending)
     assert sorted(numbers([key for key, _ in rows])) == [n for n in range(2, 2346, 3) if n % 7]
 
 
 async def test_ids_only_leaves_payloads_out(many: Backend) -> None:
-    for options in ({}, {"order_by": "at"}, {"order_by": "at", "limit": 3}):
-        rows = await many.scroll("notes", ALL, ids_only=True, **options)  # type: ignore[arg-type]
+    several: list[dict[str, Any]] = [{}, {"order_by": "at"}, {"order_by": "at", "limit": 3}]
+    for options in several:
+        rows = await many.scroll("notes", ALL, ids_only=True, **options)
         assert rows
         assert not any(payload for _, payload in rows)
 
@@ -402,21 +420,21 @@ FILTERS: list[tuple[str, Filter, list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("where", "expected"), [case[1:] for case in FILTERS], ids=[case[0] for case in FILTERS])
-async def test_a_filter_means_the_same_everywhere(filtered: Backend, where: Filter, expected: list[int]) -> None:
-    assert sorted(await scrolled(filtered, where)) == expected
-    assert await scrolled(filtered, where, order_by="order") == expected
-    assert await filtered.count("notes", where) == len(expected)
-    assert sum((await filtered.facet("notes", "user", where)).values()) == len(expected)
-    near, last = await filtered.rank(
-        "notes",
-        [
-            Ranking("near", 9, where, "dense", [1, 0, 0, 0]),
-            Ranking("last", 9, where, order_by="order", descending=True),
-        ],
-    )
-    assert sorted(numbers([hit.id for hit in near])) == expected
-    assert numbers([hit.id for hit in last]) == expected[::-1]
+async def test_a_filter_means_the_same_everywhere(filtered: Backend) -> None:
+    for name, where, expected in FILTERS:
+        assert sorted(await scrolled(filtered, where)) == expected, name
+        assert await scrolled(filtered, where, order_by="order") == expected, name
+        assert await filtered.count("notes", where) == len(expected), name
+        assert sum((await filtered.facet("notes", "user", where)).values()) == len(expected), name
+        near, last = await filtered.rank(
+            "notes",
+            [
+                Ranking("near", 9, where, "dense", [1, 0, 0, 0]),
+                Ranking("last", 9, where, order_by="order", descending=True),
+            ],
+        )
+        assert sorted(numbers([hit.id for hit in near])) == expected, name
+        assert numbers([hit.id for hit in last]) == expected[::-1], name
 
 
 TENANTS = ["a.b@c.example", "a", "A", "1", " ", "a b", "日本", "🐙", "x" * 300, "a/b\\c", '"', "null", "true", "\u0000"]
@@ -452,6 +470,15 @@ async def test_facets_count_every_value(backend: Backend) -> None:
     assert await backend.facet("notes", "labels", ALL) == {"all": 1500, "l0": 750, "l1": 750}
     assert await backend.facet("notes", "labels", Filter((has("user", "u5"),))) == {"all": 2, "l0": 1, "l1": 1}
     assert await backend.facet("notes", "labels", Filter((has("user", "nobody"),))) == {}
+
+
+async def test_facets_leave_out_values_that_are_gone(backend: Backend) -> None:
+    await backend.upsert("notes", [note(1, user="a", state="old"), note(2, user="b", state="old"), note(3, user="b")])
+    await backend.delete("notes", [point_id(1)])
+    await backend.set_payload("notes", [point_id(2)], {"state": "new"})
+    await backend.upsert("notes", [note(3, user="c")])
+    assert await backend.facet("notes", "user", ALL) == {"b": 1, "c": 1}
+    assert await backend.facet("notes", "state", ALL) == {"new": 1}
 
 
 # Ranking

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dualmem.cli.bench import bench_app
 from dualmem.config import PRESETS, load_settings, origin_of
 from dualmem.errors import ConfigurationError, InputError
 from dualmem.records import Memory
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 memories_app = typer.Typer(help="Look at what is remembered.", no_args_is_help=True)
 app.add_typer(memories_app, name="memories")
+app.add_typer(bench_app, name="bench")
 
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory it is: any non-blank text.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]

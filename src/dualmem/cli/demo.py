@@ -51,7 +51,7 @@ def run_demo(folder: Path) -> None:
 
 def demo_settings(folder: Path) -> Settings:
     """Return what is configured, or the embedded model where nothing is; always with the demo's store."""
-    settings = load_settings(store=str(folder))
+    settings = load_settings(store=str(folder / "store"))
     try:
         chat_name(settings)
     except ModelNotConfigured:

@@ -17,7 +17,7 @@ from collections import Counter
 from functools import cache
 from typing import Any, Final
 
-from dualmem.errors import ConfigurationError
+from dualmem.evals.optional import bench_module
 
 TEXT_METRICS: Final = ("f1", "f1_locomo", "bleu1", "rouge_l")
 
@@ -102,27 +102,11 @@ def rouge_l(answer: str, target: str) -> float:
 
 @cache
 def _rouge_scorer() -> Any:
-    return _module("rouge_score.rouge_scorer", "rouge-score").RougeScorer(["rougeL"], use_stemmer=True)
+    return bench_module("rouge_score.rouge_scorer", "rouge-score").RougeScorer(["rougeL"], use_stemmer=True)
 
 
 def _nltk(name: str) -> Any:
-    return _module(name, "nltk")
-
-
-@cache
-def _module(name: str, package: str) -> Any:
-    """Return a module of the extra `bench`.
-
-    Raises:
-        ConfigurationError: It is not installed.
-    """
-    from importlib import import_module  # noqa: PLC0415 - only the benchmarks need it
-
-    try:
-        return import_module(name)
-    except ImportError as error:
-        message = f'the package {package} is not installed; the benchmarks need the extra: pip install "dualmem[bench]"'
-        raise ConfigurationError(message) from error
+    return bench_module(name, "nltk")
 
 
 def evidence_recall(presented: set[str], evidence: tuple[str, ...]) -> float | None:

@@ -23,8 +23,9 @@ from dualmem.evals.samples import Benchmark, Observation, Sample
 from dualmem.evals.statistics import estimate
 from dualmem.identity import memory_id
 from dualmem.nodes.ingestion.record import record
-from dualmem.records import EvidenceUnit, Memory, Source, Transcript, Turn
+from dualmem.records import EvidenceUnit, Memory, Source, Turn
 from dualmem.retrieval.search import search
+from dualmem.state import IngestionState
 from dualmem.stores.payload import memory_text, of_user, turn_text
 from dualmem.stores.store import Commit
 
@@ -106,11 +107,10 @@ async def measure_recall(
         resources = _resources(settings, source, embeddings, folder)
         context = Context(resources.settings, resources)
         try:
-            transcript, observations = benchmark.transcripts[key], benchmark.observations.get(key, ())
             if source == "memories":
                 entries, names = await _remembered(context, key)
             else:
-                entries, names = await _filled(context, key, source, transcript, observations)
+                entries, names = await _filled(context, key, source, benchmark)
             plain = await PlainRankings.of(entries, context)
             for sample in (sample for sample in asked if sample.conversation == key):
                 found = await _all_methods(context, sample, plain, names)
@@ -143,18 +143,32 @@ def _resources(settings: Settings, source: SourceName, embeddings: Embeddings, f
     return Resources(settings.override(options), embeddings=embeddings)
 
 
-async def _filled(
-    context: Context, key: str, source: SourceName, transcript: Transcript, observations: Sequence[Observation]
-) -> tuple[list[Entry], dict[str, str]]:
-    """Store a conversation as the product does, and return what can be found with the names of its turns."""
-    await record({"user_id": key, "transcript": transcript}, Runtime(context=context))
+async def fill(
+    context: Context, key: str, benchmark: Benchmark, *, source: SourceName = "both"
+) -> tuple[list[Turn], list[Memory]]:
+    """Store a conversation as the user `key`'s, as the product does, with the benchmark's observations as memories.
+
+    Returns:
+        The turns, and the memories that were made (none for the source `turns`).
+    """
+    state: IngestionState = {"user_id": key, "transcript": benchmark.transcripts[key]}
+    await record(state, Runtime(context=context))
     turns = await context.store.turns(key)
-    ids = {turn.source_id: turn for turn in turns if turn.source_id}
-    memories: list[Memory] = []
+    memories: dict[str, Memory] = {}
     if source != "turns":
-        memories = [_memory(observation, ids, turns[0]) for observation in observations]
+        sources = {turn.source_id: turn for turn in turns if turn.source_id}
+        made = [_memory(observation, sources, turns[0]) for observation in benchmark.observations.get(key, ())]
+        memories = {memory.id: memory for memory in made}
         async with context.store.writer(key):
-            await context.store.commit(Commit(key, tuple({memory.id: memory for memory in memories}.values())))
+            await context.store.commit(Commit(key, tuple(memories.values())))
+    return turns, list(memories.values())
+
+
+async def _filled(
+    context: Context, key: str, source: SourceName, benchmark: Benchmark
+) -> tuple[list[Entry], dict[str, str]]:
+    """Fill the store, and return what can be found with the names of its turns."""
+    turns, memories = await fill(context, key, benchmark, source=source)
     names = {turn.id: turn.source_id or turn.id for turn in turns}
     entries = [Entry(turn_text(turn), (names[turn.id],)) for turn in turns] if source != "observations" else []
     return entries + _entries(memories, names), names

@@ -91,6 +91,7 @@ def _earlier_in_batch(
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the cosine of two vectors; 0 where one of them is zero."""
     dot = sum(a * b for a, b in zip(left, right, strict=True))
     size = sum(a * a for a in left) * sum(b * b for b in right)
     return float(dot / size**0.5) if size else 0.0

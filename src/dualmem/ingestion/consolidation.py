@@ -12,13 +12,17 @@ from dualmem.ingestion.candidates import cosine, find_candidates
 from dualmem.ingestion.decisions import Outcome, Proposal, Strategy, carry_out, same_attribute
 from dualmem.labels import letters
 from dualmem.lifecycle import WorkingSet
-from dualmem.prompts import consolidation, mem0star_update
+from dualmem.prompts import consolidation, mem0star_update, pair_comparison
 from dualmem.prompts.consolidation import LATER, Decided
+from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Memory, ModelCall
-from dualmem.retrieval.text import find_quote
+from dualmem.retrieval.text import find_quote, tokens
 from dualmem.stores.payload import memory_text
 
 Case = tuple[Memory, list[Memory]]
+
+STRICTER = 0.15
+"""How much more alike, in cosine, two states must be whose attributes differ, before one retires the other."""
 
 NOT_OFFERED = "decision on a memory that was not offered"
 
@@ -61,14 +65,16 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     proposals: list[Proposal] = []
     rejected: list[str] = []
     calls: list[ModelCall] = []
-    decide = _update if context.settings.strategy == "mem0star" else _decide
+    decide = _decide
+    if context.settings.strategy == "mem0star":
+        decide = _update
+    elif context.settings.extraction == "lean":
+        decide = _compare
     for start in range(0, len(cases), size):
         more, refused, cost = await decide(cases[start : start + size], context)
         proposals += more
         rejected += refused
         calls += cost
-    proposals, refused = await _competing(proposals, working, context)
-    rejected += refused
     outcome = carry_out(proposals, working, at=at, retirements=context.settings.retirements)
     group = dict.fromkeys(memory.id for case in cases for memory in (case[0], *case[1]))
     return Consolidated(working, tuple(new), tuple(group), outcome, (*rejected, *outcome.refused), tuple(calls))
@@ -79,7 +85,7 @@ async def _decide(cases: Sequence[Case], context: Context) -> tuple[list[Proposa
     labels = letters(old.id for _, offered in cases for old in offered)
     ids = {label: memory_id for memory_id, label in labels.items()}
     settings = context.settings
-    prompt = consolidation.render(cases, labels, dates=settings.temporal, lean=settings.extraction == "lean")
+    prompt = consolidation.render(cases, labels, dates=settings.temporal)
     try:
         reply = await context.chat.ask(prompt)
     except (UnreadableReply, ReplyTruncated):
@@ -106,24 +112,57 @@ async def _decide(cases: Sequence[Case], context: Context) -> tuple[list[Proposa
     return ordered, rejected, list(reply.calls)
 
 
-async def _competing(
-    proposals: Sequence[Proposal], working: WorkingSet, context: Context
-) -> tuple[list[Proposal], list[str]]:
-    """Drop what would replace or contradict a memory about something else.
-
-    Two memories compete when their attributes share a word, or when they are similar enough.
-    """
-    kept: list[Proposal] = []
-    refused: list[str] = []
-    for proposal in proposals:
-        later, earlier = working.memories[proposal.later_id], working.memories[proposal.earlier_id]
-        if proposal.strategy in {"supersede", "contradict"} and not same_attribute(later, earlier):
-            vectors = await context.embedder.documents([memory_text(later), memory_text(earlier)])
-            if cosine(*vectors) < context.settings.compete_similarity:
-                refused.append(f"{proposal.strategy}: another attribute")
+async def _compare(cases: Sequence[Case], context: Context) -> tuple[list[Proposal], list[str], list[ModelCall]]:
+    """Ask about one pair after the other, nearest first, until one of them is related: for small models."""
+    proposals: list[Proposal] = []
+    rejected: list[str] = []
+    calls: list[ModelCall] = []
+    for memory, offered in cases:
+        for old in offered:
+            try:
+                reply = await context.chat.ask(pair_comparison.render(old, memory))
+            except (UnreadableReply, ReplyTruncated):
+                rejected.append("unreadable decisions")
                 continue
-        kept.append(proposal)
-    return kept, refused
+            calls += reply.calls
+            strategy = pair_strategy(reply.value, old, memory)
+            if strategy in {"supersede", "contradict"} and not await _compete(reply.value, old, memory, context):
+                rejected.append(f"{strategy}: another attribute")
+            elif strategy is not None:
+                reason = f"{reply.value.old_about}: {reply.value.sign or reply.value.relation}"
+                proposals.append(Proposal(memory.id, old.id, strategy, reason))
+                break
+    return proposals, rejected, calls
+
+
+def pair_strategy(reply: PairReply, old: Memory, new: Memory) -> Strategy | None:
+    """Return the relation that follows from what was said of a pair; None for independent.
+
+    A change counts where a word of the new statement, that the old one lacks, says so; else it is a conflict.
+    """
+    if reply.relation == "same":
+        return "merge"
+    if reply.relation not in {"changed", "impossible"}:
+        return None
+    sign = reply.sign.strip()
+    changed = bool(sign) and find_quote(sign, new.text) is not None and find_quote(sign, old.text) is None
+    return "supersede" if changed else "contradict"
+
+
+async def _compete(reply: PairReply, old: Memory, new: Memory, context: Context) -> bool:
+    """Whether two memories are about the same attribute.
+
+    By the attribute found at extraction; else by what the comparison itself called them, and then only if they are
+    similar: two claims as much as `compete_similarity`, an old and a new state more, since a wrong retirement hides
+    a memory.
+    """
+    if same_attribute(old, new):
+        return True
+    if not set(tokens(reply.old_about)) & set(tokens(reply.new_about)):
+        return False
+    vectors = await context.embedder.documents([memory_text(old), memory_text(new)])
+    least = context.settings.compete_similarity
+    return cosine(*vectors) >= (least + STRICTER if reply.relation == "changed" else least)
 
 
 def strategy_of(decided: Decided, memory: Memory) -> Strategy | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from dualmem.prompts.extraction import ExtractedMemory
 from dualmem.records import Draft, Interval, Source, Turn
 from dualmem.retrieval.text import find_quote, similarity, tokens
-from dualmem.retrieval.times import find, resolve
+from dualmem.retrieval.times import Prefer, find, resolve
 
 FIRST_PERSON = frozenset({"", "i", "me", "my", "myself", "we", "user", "the user", "speaker", "the speaker"})
 
@@ -24,6 +25,14 @@ SAME_CLAIM = 0.6
 SUPPORT = 0.5
 """Share of a statement's words that its turn must hold, where the model gave no quote."""
 
+_DIRECTION: Final[dict[str, Prefer]] = {"plan": "future", "event": "past"}
+"""Which year a date without one is in."""
+
+_WISH = re.compile(
+    r"\b(please|always|never|from now on|call me|don't|do not|bitte|immer|nie|ab jetzt|s'il te plaît|toujours|jamais|"
+    r"por favor|siempre|nunca)\b|请|总是|いつも|必ず",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[^\W\d_a-z][^\W\d_]+(?:\s+[^\W\d_a-z][^\W\d_]+)*")
 
@@ -67,9 +76,8 @@ def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) ->
         attribute=extracted.attribute.strip(),
         entities=_entities(extracted, text),
         topic=extracted.topic.strip() or extracted.attribute.strip(),
-        valid=_time(extracted.when, quote, witness),
-        # Only a user's own wish binds later answers.
-        standing=extracted.standing and witness.role == "user",
+        valid=_time(extracted.when, quote, witness, _DIRECTION.get(extracted.kind, "nearest")),
+        standing=extracted.standing and _is_wish(extracted, quote, witness),
         sources=tuple(sources),
         position=witness.position,
         said_at=witness.said_at,
@@ -101,17 +109,25 @@ def _supported_by(text: str, cited: Sequence[Turn], own: Sequence[Turn]) -> tupl
     return best, max(sentences, key=lambda part: len(words & set(tokens(part)))).strip()
 
 
-def _time(phrase: str, quote: str, witness: Turn) -> Interval | None:
+def _is_wish(extracted: ExtractedMemory, quote: str, witness: Turn) -> bool:
+    """Whether a standing instruction is one: a user's own, and, where no quote was asked for, worded as a wish.
+
+    A small model calls every preference a standing one.
+    """
+    return witness.role == "user" and (bool(extracted.quote.strip()) or _WISH.search(quote) is not None)
+
+
+def _time(phrase: str, quote: str, witness: Turn, prefer: Prefer) -> Interval | None:
     """Return when it holds, from words of time that the turn really has.
 
     A model often leaves "yesterday" in the quote and the field empty, and sometimes fills the field by itself.
     """
     phrase = phrase.strip()
     if phrase and find_quote(phrase, witness.text):
-        resolved = resolve(phrase, witness.said_at)
+        resolved = resolve(phrase, witness.said_at, prefer=prefer)
         if resolved is not None:
             return resolved
-    found = find(quote, witness.said_at)
+    found = find(quote, witness.said_at, prefer=prefer)
     return found[0].interval if found else None
 
 

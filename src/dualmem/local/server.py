@@ -119,7 +119,7 @@ class LocalServer:
                 env=_environment(),
                 encoding="utf-8",
             )
-            self._process = process
+            self._process, self._owner = process, os.getpid()
             try:
                 report = _exchange(process, options)
             except BaseException:

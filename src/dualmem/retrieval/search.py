@@ -83,7 +83,7 @@ async def search(
 
 
 def _time_asked_for(question: str, asked_at: datetime | None) -> Interval | None:
-    found = find(question, asked_at)
+    found = find(question, asked_at, prefer="nearest")
     return found[0].interval if found else None
 
 

@@ -9,9 +9,9 @@ however short they are:
   meets German memories by the English stem, which for foreign words is close to the word itself, and nothing is
   doubled in English texts.
 - Chinese, Japanese, Thai, Lao, Khmer and Burmese write no blanks: runs of them become character bigrams. Han
-  characters are kept singly too, because single ones are words (Nie et al., "On the use of words and n-grams for
-  Chinese information retrieval", 2000, found bigrams with unigrams best). Korean words are kept, with bigrams, because
-  particles hang on their ends.
+  characters are kept singly too, because single ones are words (for both kinds together see Nie et al., "On the use of
+  words and n-grams for Chinese information retrieval", 2000). Korean words are kept, with bigrams, because particles
+  hang on their ends.
 
 Negations ("not", "nicht", "jamais") are no stop words: "likes fish" and "does not like fish" must stay apart.
 """
@@ -275,7 +275,7 @@ def sparse(words: Sequence[str], *, average_length: float, k1: float = 1.2, b: f
     """Return a document's vector: the term-frequency part of BM25 for each token.
 
     The inverse document frequency is the database's to apply (Robertson and Zaragoza, "The Probabilistic Relevance
-    Framework: BM25 and Beyond", 2009, section 3.4).
+    Framework: BM25 and Beyond", 2009).
 
     Args:
         words: The document's tokens, with repeats.

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -67,9 +68,11 @@ def acquire(holder: object, path: Path, specs: Sequence[CollectionSpec], *, crea
         key = (os.getpid(), path)
         folder = _OPEN.get(key)
         if folder is not None and not folder.exists():
-            # Somebody removed it. What is still written to it would be lost without a word.
+            # Somebody removed it. What is still written to it would be lost without a word, and there is no
+            # place any more to flush to.
             _OPEN.pop(key)
-            _close(folder.shards)
+            with suppress(StoreError):
+                _close(folder.shards)
             folder = None
         opened = {} if folder is None else folder.shards
         fresh = _open_missing(path, specs, opened, create=create)
@@ -95,8 +98,10 @@ def release(holder: object, folder: Folder) -> None:
 
 
 def _close(shards: Mapping[str, Shard]) -> None:
-    for shard in shards.values():
-        shard.close()
+    """Close all of `shards`, also when one of them fails to."""
+    with ExitStack() as closing:
+        for shard in shards.values():
+            closing.callback(shard.close)
 
 
 def _open_missing(

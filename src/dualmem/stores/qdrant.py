@@ -1,7 +1,8 @@
 """The backend over a Qdrant server or cluster, or over qdrant-client's own `:memory:` mode for tests.
 
-It needs Qdrant 1.17 or later. One object may be used from several event loops (each gets its own connections),
-and should be closed in the one that used it last.
+It needs Qdrant 1.17 or later. One object may be used from several event loops, one after another or each in its
+thread: every loop gets connections of its own. `close` closes those of the loop it runs in; those of a loop that
+ended before are left to the garbage collector.
 """
 
 from __future__ import annotations

@@ -1,0 +1,46 @@
+"""What a node is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langgraph.runtime import Runtime
+
+from dualmem import DualMem
+from dualmem.context import Context
+from dualmem.records import EvidenceUnit, Member, Memory, PackedContext, Turn
+
+
+@pytest.fixture
+def runtime_of() -> Callable[..., Runtime[Context]]:
+    """Make the runtime of a run over a memory; what a node streams goes to `events`."""
+
+    def make(memory: DualMem, events: list[Any] | None = None) -> Runtime[Context]:
+        context = Context(memory.settings, memory.resources)
+        if events is None:
+            return Runtime(context=context)
+        return Runtime(context=context, stream_writer=events.append)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def packed(a_memory: Callable[..., Memory], a_turn: Callable[..., Turn]) -> PackedContext:
+    """A chain of two memories with its turn, a memory alone, and a turn alone."""
+    units = (
+        EvidenceUnit(
+            (
+                Member(a_memory("berlin", 0, text="Ana lives in Berlin.", state="superseded"), "superseded"),
+                Member(a_memory("porto", 2, text="Ana lives in Porto."), "current"),
+            ),
+            1.0,
+            (a_turn("I moved to Porto.", 2),),
+            ("semantic", "keyword"),
+        ),
+        EvidenceUnit((Member(a_memory("tea", 3, text="Ana likes tea."), "current"),), 0.5, rankings=("semantic",)),
+        EvidenceUnit((), 0.2, (a_turn("It rains.", 7),), ("turns",)),
+    )
+    labels = {"berlin": "M1", "porto": "M2", "tea": "M3", "chat-2": "T1", "chat-7": "T2"}
+    return PackedContext(units, ("dropped",), 90, labels)

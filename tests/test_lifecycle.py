@@ -1,0 +1,319 @@
+"""The life of a memory: what each operation does, and that none breaks an invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dualmem.lifecycle import WorkingSet, violations
+from dualmem.records import Interval, Link, Memory
+
+NOW = datetime(2025, 1, 1, tzinfo=UTC)
+Make = Callable[..., Memory]
+
+
+def working_set(*stored: Memory, new: tuple[Memory, ...] = ()) -> WorkingSet:
+    working = WorkingSet()
+    working.load(stored)
+    for memory in new:
+        working.add(memory)
+    return working
+
+
+def replace(working: WorkingSet, new: str, old: str) -> str:
+    return working.supersede(new, old, reason=f"{new} after {old}", at=NOW)
+
+
+def texts(working: WorkingSet, name: str) -> list[str]:
+    return [memory.id for memory in working.chain(name)]
+
+
+def active(working: WorkingSet) -> list[str]:
+    return sorted(memory.id for memory in working.memories.values() if memory.active)
+
+
+def valid_from(day: int) -> Interval:
+    start = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=day)
+    return Interval(start=start, end=start, precision="day")
+
+
+def test_a_later_state_replaces_an_earlier_one(a_memory: Make) -> None:
+    working = working_set(a_memory("old", 1), new=(a_memory("new", 5),))
+    assert replace(working, "new", "old") == ""
+    old, new = working.memories["old"], working.memories["new"]
+    assert (old.state, old.retired_at) == ("superseded", new.known_at)
+    assert (new.state, new.retired_at) == ("active", None)
+    assert (old.linked("superseded_by"), new.linked("supersedes")) == (("new",), ("old",))
+    (link,) = old.links
+    assert (link.reason, link.at, link.turn_ids) == ("new after old", NOW, new.turn_ids)
+    assert (list(working.new), list(working.changed)) == (["new"], ["old"])
+    assert violations(working.memories.values()) == []
+
+
+def test_a_chain_grows_at_its_head_whichever_state_is_named(a_memory: Make) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2), a_memory("c", 3), a_memory("d", 4))
+    for new, old in (("b", "a"), ("c", "a"), ("d", "b")):
+        assert replace(working, new, old) == ""
+    assert texts(working, "a") == texts(working, "d") == ["a", "b", "c", "d"]
+    assert active(working) == ["d"]
+    assert violations(working.memories.values()) == []
+
+
+@pytest.mark.parametrize(("day", "chain", "head"), [(0, "lbd", "d"), (3, "bld", "d"), (9, "bdl", "l")])
+def test_a_statement_that_arrives_late_takes_its_place_by_time(
+    a_memory: Make, day: int, chain: str, head: str
+) -> None:
+    working = working_set(a_memory("b", 2), a_memory("d", 4), new=(a_memory("l", day),))
+    replace(working, "d", "b")
+    assert replace(working, "l", "d") == ""
+    assert texts(working, "l") == list(chain)
+    assert active(working) == [head]
+    assert violations(working.memories.values()) == []
+
+
+def test_told_at_once_the_place_in_the_conversation_decides(a_memory: Make) -> None:
+    working = working_set(a_memory("first", 1, position=3), a_memory("second", 1, position=8))
+    replace(working, "first", "second")
+    assert texts(working, "first") == ["first", "second"]
+    assert active(working) == ["second"]
+
+
+def test_states_are_ordered_by_when_they_hold(a_memory: Make) -> None:
+    told_late = a_memory("berlin", 9, valid=valid_from(-300))
+    working = working_set(a_memory("porto", 1, valid=valid_from(-10)), new=(told_late,))
+    assert replace(working, "berlin", "porto") == ""
+    assert texts(working, "berlin") == ["berlin", "porto"]
+    assert active(working) == ["porto"]
+    assert violations(working.memories.values()) == []
+
+
+def test_the_date_of_a_plan_is_not_when_the_plan_holds_from(a_memory: Make) -> None:
+    later_plan = a_memory("tuesday", 5, kind="plan", valid=valid_from(10))
+    working = working_set(a_memory("friday", 1, kind="plan", valid=valid_from(13)), new=(later_plan,))
+    replace(working, "tuesday", "friday")
+    assert active(working) == ["tuesday"]
+
+
+def test_a_late_statement_does_not_change_what_was_known_before_it(a_memory: Make) -> None:
+    """As of a time between the head and the late statement, the first state was gone already."""
+    working = working_set(a_memory("a", 1, valid=valid_from(1)), a_memory("c", 3, valid=valid_from(30)))
+    replace(working, "c", "a")
+    working.add(a_memory("b", 6, valid=valid_from(15)))
+    replace(working, "b", "c")
+    assert texts(working, "a") == ["a", "b", "c"]
+    between = working.memories["c"].known_at + timedelta(days=1)
+
+    def in_force(memory: Memory) -> bool:
+        return memory.known_at <= between and (memory.retired_at is None or memory.retired_at > between)
+
+    assert [memory.id for memory in working.memories.values() if in_force(memory)] == ["c"]
+
+
+def test_a_state_is_not_put_into_a_chain_twice(a_memory: Make) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2))
+    assert replace(working, "a", "a") == "already in the chain"
+    replace(working, "b", "a")
+    before = dict(working.memories)
+    assert replace(working, "b", "a") == "already in the chain"
+    assert replace(working, "a", "b") == "already in the chain"
+    assert working.memories == before
+
+
+def test_a_state_is_in_one_chain_only(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abcd")))
+    replace(working, "b", "a")
+    replace(working, "d", "c")
+    before = dict(working.memories)
+    assert replace(working, "d", "a") == "already in another chain"
+    assert working.memories == before
+
+
+@pytest.mark.parametrize(("operation", "relation"), [("contradict", "contradicts"), ("merge", "merged_with")])
+def test_both_sides_of_a_relation_stay_active(a_memory: Make, operation: str, relation: Any) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2))
+    relate = getattr(working, operation)
+    assert relate("b", "a", reason="why", at=NOW) == ""
+    assert working.memories["a"].linked(relation) == ("b",)
+    assert working.memories["b"].linked(relation) == ("a",)
+    assert active(working) == ["a", "b"]
+    assert list(working.changed) == ["b", "a"]
+    assert relate("a", "b", reason="why", at=NOW) == "already related"
+    assert relate("a", "a", reason="why", at=NOW) == "related to itself"
+    assert violations(working.memories.values()) == []
+
+
+@pytest.mark.parametrize("operation", ["contradict", "merge"])
+def test_states_of_one_chain_are_not_related_otherwise(a_memory: Make, operation: str) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")))
+    replace(working, "b", "a")
+    replace(working, "c", "b")
+    for left, right in (("c", "a"), ("a", "c"), ("b", "c")):
+        assert getattr(working, operation)(left, right, reason="", at=NOW) in {"already in the chain", "already related"}
+    assert violations(working.memories.values()) == []
+
+
+def test_loading_again_keeps_what_was_decided(a_memory: Make) -> None:
+    old = a_memory("old", 1)
+    working = working_set(old, new=(a_memory("new", 5),))
+    replace(working, "new", "old")
+    working.load([old])
+    assert working.memories["old"].state == "superseded"
+
+
+def test_what_is_missing_of_a_chain_is_named(a_memory: Make) -> None:
+    link = Link(relation="supersedes", target="gone", at=NOW)
+    working = working_set(a_memory("a", 1, links=(link,)))
+    assert working.missing_links() == ["gone"]
+
+
+# Taking a memory out
+
+
+def test_the_state_before_a_removed_head_is_in_force_again(a_memory: Make) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2))
+    replace(working, "b", "a")
+    assert working.remove("b") == ["a"]
+    assert (working.memories["a"].state, working.memories["a"].retired_at, working.memories["a"].links) == (
+        "active",
+        None,
+        (),
+    )
+    assert violations(working.memories.values()) == []
+
+
+def test_a_chain_is_closed_where_a_state_is_removed(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")))
+    replace(working, "b", "a")
+    replace(working, "c", "b")
+    assert working.remove("b") == []
+    assert texts(working, "a") == ["a", "c"]
+    assert active(working) == ["c"]
+    assert violations(working.memories.values()) == []
+
+
+def test_relations_go_with_a_removed_memory(a_memory: Make) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2), a_memory("c", 3))
+    working.contradict("b", "a", reason="", at=NOW)
+    working.merge("b", "c", reason="", at=NOW)
+    working.remove("b")
+    assert [memory.links for memory in working.memories.values()] == [(), ()]
+
+
+# Any sequence of operations
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["supersede", "supersede", "contradict", "merge", "remove"]),
+        st.integers(0, 7),
+        st.integers(0, 7),
+    ),
+    max_size=20,
+)
+DATES = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.none() | st.integers(0, 5),
+        st.sampled_from(["state", "plan", "fact"]),
+        st.booleans(),
+    ),
+    min_size=8,
+    max_size=8,
+)
+
+
+@settings(max_examples=50)
+@given(dates=DATES, operations=OPERATIONS)
+def test_no_sequence_of_operations_breaks_an_invariant(
+    a_memory: Make, dates: list[tuple[int, int | None, str, bool]], operations: list[tuple[str, int, int]]
+) -> None:
+    working = WorkingSet()
+    for number, (day, holds, kind, fresh) in enumerate(dates):
+        memory = a_memory(
+            str(number), day, kind=kind, valid=None if holds is None else valid_from(holds), position=number
+        )
+        (working.add if fresh else lambda one: working.load([one]))(memory)
+    texts_before = {key: memory.text for key, memory in working.memories.items()}
+    for operation, left, right in operations:
+        if str(left) not in working.memories or str(right) not in working.memories:
+            continue
+        before = dict(working.memories)
+        if operation == "remove":
+            working.remove(str(left))
+            texts_before.pop(str(left))
+        else:
+            refused = getattr(working, operation)(str(left), str(right), reason="", at=NOW)
+            assert refused == "" or working.memories == before, "what is refused changes nothing"
+        assert violations(working.memories.values()) == []
+    assert {key: memory.text for key, memory in working.memories.items()} == texts_before
+    touched = {*working.new, *working.changed}
+    untouched = [memory for key, memory in working.memories.items() if key not in touched]
+    assert all(not memory.links and memory.active for memory in untouched)
+
+
+@settings(max_examples=30)
+@given(order=st.permutations(range(6)))
+def test_whatever_order_states_arrive_in_the_chain_is_the_same(a_memory: Make, order: list[int]) -> None:
+    working = working_set(*(a_memory(str(day), day) for day in range(6)))
+    for day in order[1:]:
+        assert replace(working, str(day), str(order[0])) == ""
+    assert texts(working, "3") == ["0", "1", "2", "3", "4", "5"]
+    assert active(working) == ["5"]
+
+
+# The check itself
+
+
+def test_a_store_without_links_has_no_violations(a_memory: Make) -> None:
+    assert violations([a_memory("a"), a_memory("b")]) == []
+
+
+def link(relation: Any, target: str) -> Link:
+    return Link(relation=relation, target=target, at=NOW)
+
+
+def broken(a_memory: Make) -> dict[str, list[Memory]]:
+    retired = {"state": "superseded", "retired_at": NOW}
+    return {
+        "branches": [
+            a_memory("a", links=(link("superseded_by", "b"), link("superseded_by", "c")), **retired),
+            a_memory("b", links=(link("supersedes", "a"),)),
+            a_memory("c", links=(link("supersedes", "a"),)),
+        ],
+        "active, though superseded": [
+            a_memory("a", links=(link("superseded_by", "b"),)),
+            a_memory("b", links=(link("supersedes", "a"),)),
+        ],
+        "superseded by nothing": [a_memory("a", **retired)],
+        "disagree": [
+            a_memory("a", state="superseded", links=(link("superseded_by", "b"),)),
+            a_memory("b", links=(link("supersedes", "a"),)),
+        ],
+        "does not exist": [a_memory("a", links=(link("contradicts", "b"),))],
+        "no link back": [a_memory("a", links=(link("merged_with", "b"),)), a_memory("b")],
+        "is a circle": [
+            a_memory("a", links=(link("superseded_by", "b"), link("supersedes", "b")), **retired),
+            a_memory("b", links=(link("superseded_by", "a"), link("supersedes", "a")), **retired),
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "branches",
+        "active, though superseded",
+        "superseded by nothing",
+        "disagree",
+        "does not exist",
+        "no link back",
+        "is a circle",
+    ],
+)
+def test_each_broken_invariant_is_found(a_memory: Make, complaint: str) -> None:
+    assert any(complaint in found for found in violations(broken(a_memory)[complaint]))
