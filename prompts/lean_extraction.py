@@ -1,8 +1,8 @@
 """Extract atomic memories with few fields, for small models.
 
 A model of one or two billion parameters spends its attention on each field it must fill. Here it writes only what
-code cannot find: the statement, its kind and subject, and the words of time. The quote is found by code in the cited
-turn, and so are the entities.
+code cannot find: the statement, its kind and what it is about. The quote, the words of time in it, the entities and
+whether it is a standing wish are found by code.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ name, number, amount, place and reason. Keep the language.
 - kind: fact, preference, plan, correction, decision, event or state (state: home, job and the like, true until it \
 changes).
 - subject: whom it is about. attribute: what about them, one or two words (home, job, pet).
-- when: the words in the turn that tell when ("yesterday", "in May 2023"), else "".
-- standing: true only for a wish about how to be answered from now on.
 {DATA_RULE}"""
 
 EXAMPLE: Final = (
@@ -48,11 +46,11 @@ EXAMPLE: Final = (
 
 Write the memories of this conversation as JSON.""",
     '{"memories": [{"turns": [1], "text": "Priya left the bank and is a pastry cook at Lune, near the harbour, now.", '
-    '"kind": "state", "subject": "Priya", "attribute": "job", "when": "last week", "standing": false}, '
+    '"kind": "state", "subject": "Priya", "attribute": "job"}, '
     '{"turns": [4], "text": "Priya\'s brother Dev comes to stay for nine days.", "kind": "plan", "subject": "Dev", '
-    '"attribute": "visit", "when": "in May", "standing": false}, '
+    '"attribute": "visit"}, '
     '{"turns": [4], "text": "Priya wants to be called Pri.", "kind": "preference", "subject": "Priya", '
-    '"attribute": "nickname", "when": "", "standing": true}]}',
+    '"attribute": "nickname"}]}',
 )
 
 
@@ -73,13 +71,11 @@ def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prom
     parts.append("Write the memories of this conversation as JSON.")
     item = schema_of(
         {
-            "turns": list_of(one_of(telling or [first]), 2, least=1),
+            "turns": list_of(one_of(telling or [first]), 1, least=1),
             "text": text_field(200),
             "kind": one_of(KINDS),
             "subject": text_field(40),
             "attribute": text_field(30),
-            "when": text_field(40),
-            "standing": {"type": "boolean"},
         }
     )
     return Prompt(

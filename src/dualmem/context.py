@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 from langgraph.runtime import Runtime
 
 from dualmem.config import Options, Settings, load_settings
+from dualmem.errors import ModelNotConfigured
 from dualmem.models import make_chat, make_embedder
 from dualmem.stores.store import Store, open_backend
 
@@ -55,8 +56,12 @@ class Resources:
 
     @cached_property
     def store(self) -> Store:
-        """The store; not opened yet."""
-        return Store(self.backend or open_backend(self.settings), self.embedder)
+        """The store; not opened yet. Looking at it needs no embedding model."""
+        try:
+            embedder = self.embedder
+        except ModelNotConfigured:
+            embedder = None
+        return Store(self.backend or open_backend(self.settings), embedder)
 
     def chat(self, settings: Settings) -> Chat:
         """Return the chat model that `settings` name; one is made once, since clients are costly."""

@@ -117,8 +117,11 @@ async def _compare(cases: Sequence[Case], context: Context) -> tuple[list[Propos
     proposals: list[Proposal] = []
     rejected: list[str] = []
     calls: list[ModelCall] = []
+    least = context.settings.compete_similarity
     for memory, offered in cases:
         for old in offered:
+            if not same_attribute(old, memory) and await _likeness(old, memory, context) < least:
+                continue  # whatever was said of this pair, it would not be taken
             try:
                 reply = await context.chat.ask(pair_comparison.render(old, memory))
             except (UnreadableReply, ReplyTruncated):
@@ -160,9 +163,12 @@ async def _compete(reply: PairReply, old: Memory, new: Memory, context: Context)
         return True
     if not set(tokens(reply.old_about)) & set(tokens(reply.new_about)):
         return False
-    vectors = await context.embedder.documents([memory_text(old), memory_text(new)])
     least = context.settings.compete_similarity
-    return cosine(*vectors) >= (least + STRICTER if reply.relation == "changed" else least)
+    return await _likeness(old, new, context) >= (least + STRICTER if reply.relation == "changed" else least)
+
+
+async def _likeness(left: Memory, right: Memory, context: Context) -> float:
+    return cosine(*await context.embedder.documents([memory_text(left), memory_text(right)]))
 
 
 def strategy_of(decided: Decided, memory: Memory) -> Strategy | None:

@@ -77,7 +77,7 @@ def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) ->
         entities=_entities(extracted, text),
         topic=extracted.topic.strip() or extracted.attribute.strip(),
         valid=_time(extracted.when, quote, witness, _DIRECTION.get(extracted.kind, "nearest")),
-        standing=extracted.standing and _is_wish(extracted, quote, witness),
+        standing=_is_standing(extracted, quote, witness),
         sources=tuple(sources),
         position=witness.position,
         said_at=witness.said_at,
@@ -109,12 +109,16 @@ def _supported_by(text: str, cited: Sequence[Turn], own: Sequence[Turn]) -> tupl
     return best, max(sentences, key=lambda part: len(words & set(tokens(part)))).strip()
 
 
-def _is_wish(extracted: ExtractedMemory, quote: str, witness: Turn) -> bool:
-    """Whether a standing instruction is one: a user's own, and, where no quote was asked for, worded as a wish.
+def _is_standing(extracted: ExtractedMemory, quote: str, witness: Turn) -> bool:
+    """Whether a memory is a standing instruction: a user's own.
 
-    A small model calls every preference a standing one.
+    A small model calls every preference one, so it is not asked; there the words of the wish decide.
     """
-    return witness.role == "user" and (bool(extracted.quote.strip()) or _WISH.search(quote) is not None)
+    if witness.role != "user":
+        return False
+    return extracted.standing or (
+        not extracted.quote.strip() and extracted.kind == "preference" and _WISH.search(quote) is not None
+    )
 
 
 def _time(phrase: str, quote: str, witness: Turn, prefer: Prefer) -> Interval | None:

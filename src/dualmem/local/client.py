@@ -65,12 +65,16 @@ class LocalChat(ChatOpenAI):
             yield chunk
 
 
+# No proxy of the environment stands between this machine and itself, and without TLS no certificates need to be
+# read, which would block the event loop.
+_PLAIN: dict[str, Any] = {"trust_env": False, "verify": False}
+
+
 class LocalClient(openai.DefaultHttpxClient):
     """Sends each request to where the server listens now."""
 
     def __init__(self, server: LocalServer) -> None:
-        # No proxy of the environment stands between this machine and itself.
-        super().__init__(trust_env=False)
+        super().__init__(**_PLAIN)
         self._local_server = server
 
     def send(self, request: Any, **options: Any) -> Any:
@@ -85,7 +89,7 @@ class LocalAsyncClient(openai.DefaultAsyncHttpxClient):
     """
 
     def __init__(self, server: LocalServer) -> None:
-        super().__init__(trust_env=False)
+        super().__init__(**_PLAIN)
         self._local_server = server
         self._local_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         self._local_lock = threading.Lock()
@@ -96,7 +100,7 @@ class LocalAsyncClient(openai.DefaultAsyncHttpxClient):
         with self._local_lock:
             pool = self._local_pools.get(loop)
             if pool is None:
-                pool = self._local_pools[loop] = openai.DefaultAsyncHttpxClient(trust_env=False)
+                pool = self._local_pools[loop] = openai.DefaultAsyncHttpxClient(**_PLAIN)
         return await pool.send(_redirected(pool, self._local_server, request), **options)
 
 

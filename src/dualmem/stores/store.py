@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from dualmem.embedding import Embedder
-from dualmem.errors import EmbeddingMismatch
+from dualmem.errors import EmbeddingMismatch, ModelNotConfigured
 from dualmem.identity import stable_id
+from dualmem.models import HOW_TO_CONFIGURE
 from dualmem.records import Memory, Turn, TurnState
 from dualmem.stores.backend import Backend, Filter, Point, Ranking
 from dualmem.stores.payload import (
@@ -80,11 +81,22 @@ def open_backend(settings: Settings) -> Backend:
 class Store:
     """All that is kept, for all users. Every method takes the user it works for."""
 
-    def __init__(self, backend: Backend, embedder: Embedder) -> None:
+    def __init__(self, backend: Backend, embedder: Embedder | None) -> None:
         self._backend = backend
-        self._embedder = embedder
+        self._known_embedder = embedder
         self._opened = False
         self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+
+    @property
+    def _embedder(self) -> Embedder:
+        """The embedding model, for writing.
+
+        Raises:
+            ModelNotConfigured: There is none.
+        """
+        if self._known_embedder is None:
+            raise ModelNotConfigured(HOW_TO_CONFIGURE.format(what="embedding model", variable="EMBEDDING_MODEL"))
+        return self._known_embedder
 
     async def open(self, *, create: bool) -> bool:
         """Open the store; without `create` nothing is made.
@@ -98,7 +110,8 @@ class Store:
         """
         if self._opened:
             return True
-        dimension = await self._embedder.dimension() if create else self._embedder.known_dimension
+        known = self._known_embedder
+        dimension = await self._embedder.dimension() if create else known.known_dimension if known else None
         if not await self._backend.open(specs(dimension or 0), create=create):
             return False
         found = (await self._backend.retrieve(CONTROL, [_IDENTITY])).get(_IDENTITY)
@@ -112,7 +125,7 @@ class Store:
                 "schema": SCHEMA,
             }
             await self._backend.upsert(CONTROL, [Point(_IDENTITY, identity, {})], only_new=True)
-        else:
+        elif known is not None:
             self._check_identity(str(found["model"]), int(found["dimension"]))
         self._opened = True
         return True
