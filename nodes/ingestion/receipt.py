@@ -6,7 +6,7 @@ from collections import Counter
 
 from langgraph.runtime import Runtime
 
-from dualmem.context import Context, wall_times
+from dualmem.context import Context
 from dualmem.records import Usage, combine
 from dualmem.state import IngestionState
 
@@ -16,11 +16,12 @@ async def receipt(state: IngestionState, runtime: Runtime[Context]) -> Ingestion
     pending = await runtime.context.store.turns(
         state["user_id"], conversation_id=state["conversation_id"], states=("pending",)
     )
+    spans = state.get("spans", [])
     total = combine(
         state["tally"],
         turns_pending=len(pending),
         rejected=dict(Counter(state.get("rejected", []))),
         usage=Usage.of(state.get("calls", [])),
-        seconds=sum(wall_times(state.get("spans", [])).values()),
+        seconds=round(max(span.end for span in spans) - min(span.start for span in spans), 4) if spans else 0.0,
     )
     return {"receipt": total}

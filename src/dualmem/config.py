@@ -150,7 +150,7 @@ class Options(BaseModel):
         0.35, ge=-1, le=1, description="Least cosine of a similar memory offered for a lifecycle decision."
     )
     compete_similarity: float = Field(
-        0.64,
+        0.5,
         ge=-1,
         le=1,
         description="Least cosine at which memories without a common attribute may contradict each other, where "

@@ -30,8 +30,8 @@ def answer(prompt: str) -> dict[str, Any]:
 
 
 def judge(prompt: str) -> dict[str, Any]:
-    said = prompt.split("<answer>\n")[1].split("\n")[0]
-    wanted = prompt.split("<reference>\n")[1].split("\n")[0]
+    said = prompt.split("<answer>\n")[1].split("\n", maxsplit=1)[0]
+    wanted = prompt.split("<reference>\n")[1].split("\n", maxsplit=1)[0]
     return {"reason": "compared", "verdict": "correct" if said == wanted else "wrong"}
 
 
@@ -104,7 +104,7 @@ async def test_a_run_that_was_stopped_goes_on_without_asking_again(go: Go, tmp_p
     assert finished
     assert summary["answered"] == 4
     assert before + again.calls("answer") == 4
-    assert model.calls("extract") + again.calls("extract") == 2 + 2  # a session a conversation, each read once
+    assert model.calls("extract") + again.calls("extract") == 2  # a window a conversation, each read once
     assert len(read_lines(tmp_path / "run" / SAMPLES)) == 4
 
 
@@ -161,7 +161,7 @@ async def test_a_folder_with_another_run_is_not_touched(go: Go, tmp_path: Path) 
 
     with pytest.raises(ConfigurationError, match="holds a run already"):
         await go(scripted(), limit=1)
-    with pytest.raises(ConfigurationError, match="differs in: .*selection"):
+    with pytest.raises(ConfigurationError, match=r"differs in: .*selection"):
         await go(scripted(), limit=2, resume=True)
     assert len(read_lines(tmp_path / "run" / SAMPLES)) == 1
 

@@ -50,7 +50,7 @@ async def test_a_conversation_becomes_memories_with_a_history(open_memory: Open,
     assert (receipt.turns_stored, receipt.memories_made, receipt.superseded) == (4, 3, 1)
     assert (receipt.turns_pending, receipt.failures, receipt.rejected) == (0, (), {})
     assert len(receipt.memory_ids) == 3
-    assert set(receipt.usage.by_step) == {"extract", "consolidate", "evolve"}
+    assert set(receipt.usage.by_step) == {"extract", "consolidate"}
 
 
 async def test_the_same_conversation_again_changes_nothing_and_asks_nobody(
@@ -198,16 +198,20 @@ async def test_one_failed_window_does_not_hold_up_the_others(open_memory: Open, 
     assert (receipt.turns_pending, len(receipt.failures)) == (1, 1)
 
 
+@pytest.mark.parametrize("batch_windows", [1, 8])
 async def test_a_long_turn_of_which_a_part_failed_stays_pending(
-    open_memory: Open, reader: Make, chat_of: Make
+    open_memory: Open, reader: Make, chat_of: Make, batch_windows: int
 ) -> None:
+    """Its parts are windows of their own; a later one fails."""
     from_words = reader().script["extract"]
 
     def flaky(prompt: str) -> Any:
-        return "{" if "BROKEN" in prompt.partition("<conversation>")[2] else from_words(prompt)
+        if "BROKEN" in prompt.partition("<conversation>")[2]:
+            raise ConnectionError("refused")
+        return from_words(prompt)
 
     text = " ".join(["Ana walked along the river and counted the bridges of Porto."] * 30) + " BROKEN end."
-    memory = open_memory(reader(extract=flaky, repair="{"), window_tokens=150)
+    memory = open_memory(reader(extract=flaky), window_tokens=150, batch_windows=batch_windows)
     receipt = await memory.remember(chat_of(f"Ana: {text}"), user_id="ana")
     assert receipt.failures
     assert (await states(memory), receipt.turns_pending) == (["pending"], 1)

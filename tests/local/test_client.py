@@ -148,6 +148,17 @@ async def test_making_a_chat_model_touches_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.usefixtures("_loopback")
+async def test_no_step_of_it_blocks_the_event_loop(make_server: Make) -> None:
+    # LangGraph's server refuses blocking calls this way; the package comes with it.
+    blockbuster = pytest.importorskip("blockbuster")
+    server = make_server()
+    with blockbuster.blockbuster_ctx():
+        chat = chat_with(server)
+        await chat.ainvoke("hello")
+        assert [chunk.text async for chunk in chat.astream("hello")][:2] == ["one ", "two"]
+
+
 def test_the_embedded_model_has_a_name(tmp_path: Path) -> None:
     chat = local_chat_model(None, cache_dir=tmp_path, temperature=0.0, max_tokens=64, timeout=60.0)
     assert chat.model_name == "qwen2.5-coder-1.5b-instruct-q4_k_m"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import threading
@@ -39,6 +40,17 @@ INFO = {
     },
     "instance_flags": {"zstd_compression_enabled": True},
 }
+
+
+PROJECTS = [
+    {
+        "id": "2b9e9a4c-6a0f-4b52-a6a4-0c8b7c0f3f10",
+        "tenant_id": "7c2f3f10-6a0f-4b52-a6a4-0c8b2b9e9a4c",
+        "name": "tests",
+        "start_time": "2024-03-01T10:00:00",
+        "reference_dataset_id": None,
+    }
+]
 
 
 class Recorder:
@@ -80,7 +92,7 @@ def recording() -> Iterator[Recorder]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._reply(INFO)
+            self._reply(PROJECTS if "/sessions" in self.path else INFO)
 
         def do_POST(self) -> None:
             body = self._body()
@@ -147,8 +159,13 @@ def traced(
         options: Any = None,
         **script: Any,
     ) -> Any:
-        facts = {"facts": [{"fact": "Ana lives in Porto.", "score": 9, "turns": [1]}]}
-        answer = {"cites": ["M1"], "found": True, "answer": "Ana lives in Porto."}
+        # Functions, since a trace shows a model's fields, and with them its script.
+        def facts(_: str) -> dict[str, Any]:
+            return {"facts": [{"fact": "Ana lives in Porto.", "score": 9, "turns": [1]}]}
+
+        def answer(_: str) -> dict[str, Any]:
+            return {"cites": ["M1"], "found": True, "answer": "Ana lives in Porto."}
+
         model = reader(**{"answer": answer, "gate": grades(reason="it says so"), "deliberate.extract": facts, **script})
         tracer = Client(api_url=endpoint.url, api_key="test", **(client or {}))
         async with DualMem(
@@ -283,6 +300,9 @@ async def test_grades_go_out_as_feedback_when_asked_for(
 ) -> None:
     await traced(gate=grades(complete=False, reason="the year is missing"), options={"trace_feedback": True})
     (recall,) = endpoint.named("recall")
+    async with asyncio.timeout(60):
+        while len(endpoint.feedback) < 3:
+            await asyncio.sleep(0.05)
     assert {item["key"]: item["score"] for item in endpoint.feedback} == {
         "gate_relevant": 1.0,
         "gate_faithful": 1.0,

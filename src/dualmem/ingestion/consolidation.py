@@ -21,7 +21,7 @@ from dualmem.stores.payload import memory_text
 
 Case = tuple[Memory, list[Memory]]
 
-STRICTER = 0.15
+STRICTER = 0.25
 """How much more alike, in cosine, two states must be whose attributes differ, before one retires the other."""
 
 NOT_OFFERED = "decision on a memory that was not offered"

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dualmem.errors import InputError, InvalidUser, ModelError, NotFound, StoreError
 from dualmem.integrations.blocking import wait_for
+from dualmem.integrations.erasing import erase
 from dualmem.integrations.users import user_of_run
 from dualmem.memory import DualMem
 from dualmem.prompting import describe_instant
@@ -180,11 +181,7 @@ class MemoryId(BaseModel):
 
 
 class ForgetTool(_MemoryTool):
-    """Erase a memory and the turns it comes from; the artifact is a list of ForgetReceipts.
-
-    The turns go too, since recall would find the same in them again; with them go other memories that came from
-    them alone.
-    """
+    """Erase a memory and the turns it comes from; the artifact is a list of ForgetReceipts."""
 
     name: str = "forget"
     description: str = (
@@ -202,11 +199,7 @@ class ForgetTool(_MemoryTool):
     @_readable
     async def _forget(self, memory_id: str, user_id: str) -> tuple[str, list[ForgetReceipt]]:
         found = await self.memory.memory(memory_id, user_id=user_id)
-        receipts = [
-            await self.memory.forget(user_id=user_id, turn_id=turn.id) for turn in await self.memory.sources(found)
-        ]
-        if not any(receipt.memories for receipt in receipts):
-            receipts.append(await self.memory.forget(user_id=user_id, memory_id=found.id))
+        receipts = await erase(self.memory, found)
         turns, memories = (sum(getattr(one, what) for one in receipts) for what in ("turns", "memories"))
         return f"Forgotten: {found.text} (memories erased: {memories}, turns: {turns})", receipts
 

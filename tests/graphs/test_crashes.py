@@ -1,0 +1,63 @@
+"""A process that is killed at any write of an ingestion loses nothing and makes nothing twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("crashing.py")
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the stores hold after all runs."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs processes that can be forked")
+    folder = tmp_path_factory.mktemp("crashes")
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_run_was_killed_where_it_should_be(outcome: dict[str, Any]) -> None:
+    assert set(outcome["ends"].values()) == {-signal.SIGKILL}
+    assert len(outcome["ends"]) > 2 * 10
+
+
+def test_the_undisturbed_run_is_what_it_should_be(outcome: dict[str, Any]) -> None:
+    for held in outcome["calm"].values():
+        assert [turn[1:] for turn in held["turns"]] == [
+            ["Ana lives in Berlin.", 0, "read", "yes"],
+            ["Ana owns a boat.", 1, "read", "yes"],
+            ["Ana lives in Porto.", 2, "read", "yes"],
+            ["Ana owns a boat.", 3, "read", "yes"],
+            ["Ana lives in Faro.", 4, "read", "yes"],
+        ]
+        assert [memory[1:3] for memory in held["memories"]] == [
+            ["Ana lives in Berlin.", "superseded"],
+            ["Ana owns a boat.", "active"],
+            ["Ana lives in Porto.", "superseded"],
+            ["Ana owns a boat.", "active"],
+            ["Ana lives in Faro.", "active"],
+        ]
+        assert [len(memory[-1]) for memory in held["memories"]] == [1, 1, 2, 1, 1]
+        assert (len(held["vectors"]), len(held["memory_vectors"]), held["open_commits"]) == (5, 5, 0)
+
+
+def test_after_a_crash_a_second_run_ends_as_an_undisturbed_one(outcome: dict[str, Any]) -> None:
+    different = {
+        user: {part: (held[part], outcome["calm"][user][part]) for part in held if held[part] != outcome["calm"][user][part]}
+        for user, held in outcome["killed"].items()
+        if held != outcome["calm"][user]
+    }
+    assert different == {}
