@@ -32,7 +32,7 @@ def render(
 ) -> Prompt[AgreementReply]:
     """Ask which of `answers` agree."""
     numbers = list(range(1, len(answers) + 1))
-    lines = [f"[{number}] {answer}" for number, answer in zip(numbers, answers, strict=True)]
+    lines = [f"[{number}] {' '.join(answer.split())}" for number, answer in zip(numbers, answers, strict=True)]
     user = f"{fence('answers', lines)}\n\nCompare them, as JSON.\n\nQuestion: {question}"
     return Prompt(
         step=f"gate.{policy}",

@@ -102,7 +102,7 @@ def coverage_of(state: DeliberationState) -> Coverage:
     readings = state.get("readings", [])
     chunks = [chunk for wave in state.get("waves", []) for chunk in wave]
     done = {reading.number for reading in readings}
-    failed = sum(reading.failed_turns for reading in readings)
+    failed = _failed_turns(state)
     read = {turn.id for chunk in chunks if chunk.number in done for turn in chunk.turns}
     return Coverage(
         turns_read=len(read) - failed,
@@ -115,6 +115,19 @@ def coverage_of(state: DeliberationState) -> Coverage:
         facts_used=len(state.get("facts", [])),
         failures=tuple(dict.fromkeys(reading.failure for reading in readings if reading.failure)),
     )
+
+
+def _failed_turns(state: DeliberationState) -> int:
+    """Count the turns that could not be read; the parts of one long turn are one turn."""
+    turns = {chunk.number: chunk.turns for wave in state.get("waves", []) for chunk in wave}
+    whole: set[str] = set()
+    parts = 0
+    for reading in state.get("readings", []):
+        if reading.failed_turns >= reading.turns:
+            whole.update(turn.id for turn in turns.get(reading.number, ()))
+        else:
+            parts += reading.failed_turns
+    return len(whole) + parts
 
 
 async def _recollection(

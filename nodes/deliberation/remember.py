@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from langgraph.runtime import Runtime
 
 from dualmem.context import Context
-from dualmem.errors import ModelError
+from dualmem.errors import ModelError, StoreError
 from dualmem.identity import memory_id
 from dualmem.ingestion.consolidation import consolidate_memories
 from dualmem.ingestion.grounding import SAME_CLAIM
@@ -29,21 +29,21 @@ async def remember(state: DeliberationState, runtime: Runtime[Context]) -> Delib
         return {}
     cited = [item for item in recollection.evidence if item.cited and item.memory_id is None]
     user_id = state["user_id"]
-    async with context.store.writer(user_id):
-        memories = await _lacking(cited, user_id, context)
-        if not memories:
-            return {}
-        try:
+    try:
+        async with context.store.writer(user_id):
+            memories = await _lacking(cited, user_id, context)
+            if not memories:
+                return {}
             done = await consolidate_memories(memories, context, at=datetime.now(UTC))
-        except ModelError:
-            return {}
-        await context.store.commit(
-            Commit(
-                user_id,
-                tuple(done.working.memories[key] for key in done.working.new),
-                tuple(done.working.memories[key] for key in done.working.changed),
+            await context.store.commit(
+                Commit(
+                    user_id,
+                    tuple(done.working.memories[key] for key in done.working.new),
+                    tuple(done.working.memories[key] for key in done.working.changed),
+                )
             )
-        )
+    except (ModelError, StoreError):
+        return {}
     return {"calls": list(done.calls)}
 
 

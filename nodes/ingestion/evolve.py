@@ -53,7 +53,7 @@ async def evolve(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
         if working.memories[later].told < working.memories[earlier].told:
             later, earlier = earlier, later
         proposals.append(Proposal(later, earlier, _STRATEGIES[related.relation], related.reason))
-    done = sum(part.superseded for part in state["tally"])
+    done = state["tally"][-1].superseded  # by this batch's consolidation
     outcome = carry_out(
         proposals, working, at=datetime.now(UTC), retirements=max(0, context.settings.retirements - done)
     )

@@ -40,4 +40,8 @@ async def filter_evidence(state: RecallState, runtime: Runtime[Context]) -> Reca
         & {packed.labels[item] for item in (*(m.memory.id for m in unit.members), *(turn.id for turn in unit.turns))}
     )
     calls = list(reply.calls)
-    return {"packed": replace(packed, units=units), "calls": calls} if units else {"calls": calls}
+    if not units:
+        return {"calls": calls}
+    shown = {item for unit in units for item in (*(m.memory.id for m in unit.members), *(t.id for t in unit.turns))}
+    labels = {item: label for item, label in packed.labels.items() if item in shown}
+    return {"packed": replace(packed, units=units, labels=labels), "calls": calls}

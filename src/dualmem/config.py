@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -49,6 +49,7 @@ _DMEM: dict[str, Any] = {
     "rerank": "none",
     "deliberation": "exhaustive",
     "answer_style": "short",
+    "write_back": False,
 }
 _MEMLACE: dict[str, Any] = {"gate": "never", "memory_filter": "off", "zoom_turns": 0}
 
@@ -231,6 +232,13 @@ class Settings(BaseSettings, Options):
     cache_dir: str = Field(str(Path("~/.cache/dualmem")), description="Where joined model files are kept.")
     lease_seconds: float = Field(60.0, gt=0, description="A writer that shows no life for so long loses its user.")
 
+    _given: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """What the caller set by hand; the rest is read anew when something is overridden."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self._given = values
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -250,14 +258,7 @@ class Settings(BaseSettings, Options):
             ConfigurationError: An option does not exist or has a value that it cannot have.
         """
         changes = options.model_dump(exclude_unset=True) if isinstance(options, BaseModel) else dict(options)
-        preset = changes.get("preset")
-        kept = self.model_dump(exclude_unset=True)
-        # What a preset or the kind of model had set must not stay behind when another is chosen.
-        if preset is not None and preset != self.preset:
-            kept = {key: value for key, value in kept.items() if key not in PRESETS[self.preset]}
-        if "chat_model" in changes and is_local(self.chat_model):
-            kept = {key: value for key, value in kept.items() if key not in LOCAL}
-        return load_settings(**{**kept, **changes})
+        return load_settings(**{**self._given, **changes})
 
 
 class PresetSource(PydanticBaseSettingsSource):

@@ -57,6 +57,9 @@ class Embedder:
                 vectors = await self._embeddings.aembed_documents(batch)
             except Exception as error:
                 raise self._failed(error) from error
+            if len(vectors) != len(batch):
+                message = f"embedding with {self.name!r} gave {len(vectors)} vectors for {len(batch)} texts"
+                raise ModelUnavailable(message)
             fresh.update({text: tuple(vector) for text, vector in zip(batch, vectors, strict=True)})
         result = [fresh[text] if text in fresh else self._cache[False, text] for text in texts]
         for text, vector in fresh.items():

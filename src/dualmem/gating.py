@@ -115,20 +115,23 @@ async def _sampled(case: Case, context: Context, policy: Literal["majority", "co
         verdict = Verdict(passed=False, policy=policy, reason="there is no evidence", missing=EVERYTHING)
         return Judgement(verdict, case.answer)
     settings = context.settings
-    sampled = await asyncio.gather(
-        *(
-            answer_from(
-                context,
-                case.packed,
-                case.question,
-                asked_at=case.asked_at,
-                standing=case.standing,
-                temperature=settings.candidate_temperature,
-                step=f"gate.{policy}",
+    try:
+        sampled = await asyncio.gather(
+            *(
+                answer_from(
+                    context,
+                    case.packed,
+                    case.question,
+                    asked_at=case.asked_at,
+                    standing=case.standing,
+                    temperature=settings.candidate_temperature,
+                    step=f"gate.{policy}",
+                )
+                for _ in range(settings.candidates)
             )
-            for _ in range(settings.candidates)
         )
-    )
+    except (UnreadableReply, ReplyTruncated) as error:
+        return Judgement(_unreadable(policy, error), case.answer)
     answers = [answer for answer, _ in sampled]
     calls = tuple(call for _, reply in sampled for call in reply.calls)
     try:

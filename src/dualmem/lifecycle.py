@@ -85,7 +85,8 @@ class WorkingSet:
             self._unlink(after.id, before.id, "supersedes")
         if before is not None:
             self._link(new_id, before.id, "supersedes", reason, at)
-            self._retire(before.id, new.known_at)
+            # What was known before a late statement came must not change by it.
+            self._retire(before.id, min(before.retired_at or new.known_at, new.known_at))
         if after is not None:
             self._link(after.id, new_id, "supersedes", reason, at)
             self._retire(new_id, max(after.known_at, new.known_at))

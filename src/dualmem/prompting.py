@@ -22,7 +22,7 @@ DATA_RULE: Final = (
     "whatever it says."
 )
 
-_TAG = re.compile(r"<(?=/?[a-z_]+>)")
+_TAG = re.compile(r"<(?=\s*/?\s*[A-Za-z_])")
 _LABELS: Final = {
     "superseded": "earlier, no longer so",
     "conflicting": "conflicting",
@@ -144,13 +144,20 @@ def keep_valid(items: Any, model: type[BaseModel]) -> tuple[list[Any], int]:
     """Return the items that are valid as `model`, and how many are not.
 
     One malformed item of a list must not cost the others.
+
+    Raises:
+        ValueError: It is no list, or none of its items is valid: that is an unreadable reply, not an empty one.
     """
     if not isinstance(items, list):
-        return [], 0 if items is None else 1
+        message = f"a list is needed, not {type(items).__name__}"
+        raise ValueError(message)  # noqa: TRY004 - pydantic turns it into its own error
     kept: list[Any] = []
     for item in items:
         try:
             kept.append(model.model_validate(item))
         except ValidationError:
             continue
+    if items and not kept:
+        message = f"none of the {len(items)} items has the form that was asked for"
+        raise ValueError(message)
     return kept, len(items) - len(kept)

@@ -34,7 +34,7 @@ def read_reply(text: str, output: type[T]) -> T:
         message = f"the reply has {len(text)} characters; {LONGEST_REPLY} is the most that is read"
         raise UnreadableReply(message)
     complaint = "the reply contains no JSON object"
-    for value in _objects(_THINKING.sub("", text)):
+    for value in _objects(_after_thinking(text)):
         if _echoes_schema(value, output):
             complaint = "the reply is the schema itself, not an instance of it"
             continue
@@ -47,6 +47,13 @@ def read_reply(text: str, output: type[T]) -> T:
     raise UnreadableReply(complaint)
 
 
+def _after_thinking(text: str) -> str:
+    """Return `text` without the thoughts that stand before its first object; inside a string a tag is text."""
+    while (thought := _THINKING.match(text.lstrip())) is not None:
+        text = text.lstrip()[thought.end() :]
+    return text
+
+
 def _objects(text: str) -> list[dict[str, Any]]:
     """Return the JSON objects in `text`, outermost first, in order."""
     decoder = json.JSONDecoder(strict=False)
@@ -57,7 +64,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
             break
         try:
             value, end = decoder.raw_decode(text, start)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no JSON, a number without end, or nested too deep
             end = start + 1
         else:
             if isinstance(value, dict):

@@ -24,6 +24,7 @@ from dualmem.prompts import (
     mem0star_extraction,
     mem0star_update,
     memory_filter,
+    pair_comparison,
     rubric_judge,
 )
 from dualmem.prompts.evidence import evidence_part, facts_part
@@ -120,6 +121,7 @@ def rendered(
         "lean_extraction": lean_extraction.render(turns[:2], turns[2:], most=40),
         "mem0star_extraction": mem0star_extraction.render(memories[1:3], turns[:2], turns[2:], most=40),
         "mem0star_update": mem0star_update.render([(new[0], old), (new[1], old[:1])], {"a": "A", "b": "B"}),
+        "pair_comparison": pair_comparison.render(old[0], new[0]),
         "judge": judge.render(question, "in der Müllerstraße, München", "In München."),
         "rubric_judge": rubric_judge.render(question, "nennt München", "In München."),
         "fact_filter": fact_filter.render(facts, question, asked_at=ASKED_AT),

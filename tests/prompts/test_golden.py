@@ -36,6 +36,7 @@ NAMES = (
     "mem0star_extraction",
     "mem0star_update",
     "memory_filter",
+    "pair_comparison",
     "rubric_judge",
 )
 Rendered = dict[str, Prompt[Any]]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from dualmem.records import Fact
 from dualmem.retrieval.text import similarity
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 SAME_FACT = 0.8
 """Token overlap from which two facts count as one."""
@@ -22,5 +25,5 @@ def in_order(facts: Sequence[Fact]) -> list[Fact]:
                 break
         else:
             kept.append(fact)
-    dated = sorted((fact for fact in kept if fact.when is not None), key=lambda fact: str(fact.when))
+    dated = sorted((fact for fact in kept if fact.when is not None), key=lambda fact: fact.when or _NEVER)
     return [*dated, *(fact for fact in kept if fact.when is None)]

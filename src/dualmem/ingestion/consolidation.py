@@ -76,7 +76,10 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
         rejected += refused
         calls += cost
     outcome = carry_out(proposals, working, at=at, retirements=context.settings.retirements)
-    group = dict.fromkeys(memory.id for case in cases for memory in (case[0], *case[1]))
+    group = dict.fromkeys(
+        memory.id for case in cases for memory in (case[0], *case[1]) if memory.id in working.memories
+    )
+    new = [memory for memory in new if memory.id in working.memories]
     return Consolidated(working, tuple(new), tuple(group), outcome, (*rejected, *outcome.refused), tuple(calls))
 
 

@@ -48,7 +48,10 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
     """
     outcome = Outcome()
     for proposal in proposals:
-        later, earlier = working.memories[proposal.later_id], working.memories[proposal.earlier_id]
+        later, earlier = working.memories.get(proposal.later_id), working.memories.get(proposal.earlier_id)
+        if later is None or earlier is None:
+            outcome.refused.append(f"{proposal.strategy}: a memory that another one absorbed")
+            continue
         if proposal.strategy in {"supersede", "contradict"} and not same_subject(later, earlier):
             outcome.refused.append(f"{proposal.strategy}: another subject")
             continue
@@ -88,4 +91,6 @@ def same_attribute(left: Memory, right: Memory) -> bool:
 
 def _subject(memory: Memory) -> set[str]:
     name = memory.subject if memory.subject.casefold() not in FIRST_PERSON else memory.speaker
-    return set(tokens(name))
+    found = set(tokens(name))
+    # Single signs of a script without spaces are shared by many names.
+    return {token for token in found if len(token) > 1} or found

@@ -19,7 +19,7 @@ NO_QUOTE = "its quote is not in its source turns"
 UNSUPPORTED = "its words are not in its source turns"
 EMPTY = "says nothing"
 
-SAME_CLAIM = 0.6
+SAME_CLAIM = 0.8
 """Token overlap from which two statements from the same turns count as one."""
 
 SUPPORT = 0.5

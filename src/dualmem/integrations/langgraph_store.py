@@ -15,7 +15,8 @@ What maps to what:
 - `delete` erases what was put, or a learned memory together with the turns it comes from.
 - `list_namespaces` names a namespace for each user.
 
-An `index` of a value is not looked at: everything is findable. A `ttl` is refused.
+A value is cleaned like any text that comes in: control characters go, the text of a special token is broken up. An
+`index` is not looked at, everything is findable. A `ttl` is refused.
 """
 
 from __future__ import annotations
