@@ -52,7 +52,9 @@ def test_every_preset_is_in_force_when_it_is_chosen(preset: str) -> None:
 
 
 def test_the_presets_of_the_tables_differ_from_each_other() -> None:
-    seen = [tuple(sorted(load_settings(preset=name).model_dump(exclude={"preset"}).items(), key=str)) for name in PRESETS]
+    seen = [
+        tuple(sorted(load_settings(preset=name).model_dump(exclude={"preset"}).items(), key=str)) for name in PRESETS
+    ]
     same = {name for name, values in zip(PRESETS, seen, strict=True) if seen.count(values) > 1}
     assert same == {"dmem", "quality"}, "D-Mem's own row is its quality gate"
 
@@ -151,8 +153,10 @@ def test_the_local_values_come_with_a_local_model() -> None:
     assert (settings.top_k, settings.chunk_turns) == (11, LOCAL["chunk_turns"])
 
 
-@pytest.mark.parametrize(("name", "local"), [("local", True), ("local:x", True), ("openai:local", False), (None, False)])
-def test_is_local(name: str | None, local: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    ("name", "local"), [("local", True), ("local:x", True), ("openai:local", False), (None, False)]
+)
+def test_is_local(name: str | None, local: bool) -> None:
     assert is_local(name) is local
 
 

@@ -103,7 +103,9 @@ async def test_a_failure_is_one_error_with_its_cause(model: Counting) -> None:
     model.down = True
     embedder = Embedder(model, name="tiny")
     for attempt in (embedder.query("a"), embedder.documents(["a"]), embedder.dimension()):
-        with pytest.raises(ModelUnavailable, match="embedding with 'tiny' failed: ConnectionError: refused by") as caught:
+        with pytest.raises(
+            ModelUnavailable, match="embedding with 'tiny' failed: ConnectionError: refused by"
+        ) as caught:
             await attempt
         assert isinstance(caught.value.__cause__, ConnectionError)
 

@@ -36,7 +36,11 @@ async def judge(memory: DualMem, policy: Any, packed: PackedContext, answer: Ans
 @pytest.mark.parametrize("answer", [FAST, ABSTAINED])
 @pytest.mark.parametrize(("policy", "passed"), [("never", True), ("always", False)])
 async def test_never_and_always_ask_nobody(
-    open_memory: Open, packed: PackedContext, policy: str, passed: bool, answer: Answer  # noqa: FBT001
+    open_memory: Open,
+    packed: PackedContext,
+    policy: str,
+    passed: bool,
+    answer: Answer,
 ) -> None:
     judgement = await judge(open_memory(), policy, packed, answer)
     assert (judgement.verdict.passed, judgement.verdict.policy, judgement.answer) == (passed, policy, answer)
@@ -50,9 +54,9 @@ async def test_quality_passes_only_what_is_good_in_all_three(
     open_memory: Open,
     packed: PackedContext,
     grades: Callable[..., Any],
-    relevant: bool,  # noqa: FBT001
-    faithful: bool,  # noqa: FBT001
-    complete: bool,  # noqa: FBT001
+    relevant: bool,
+    faithful: bool,
+    complete: bool,
 ) -> None:
     given = grades(relevant=relevant, faithful=faithful, complete=complete, reason="why", missing="the street")
     judgement = await judge(open_memory(ScriptedChatModel(script={"gate": [given]})), "quality", packed)
@@ -91,7 +95,9 @@ def sampling(agree: Any, best: Any, *, found: tuple[bool, ...] = (True, True, Tr
     answers = [
         {"cites": ["M1"], "found": there, "answer": f"answer {number}"} for number, there in enumerate(found, start=1)
     ]
-    return ScriptedChatModel(script={"answer": answers, "agree": [{"reason": "r", "agree": agree, "best": best}], **more})
+    return ScriptedChatModel(
+        script={"answer": answers, "agree": [{"reason": "r", "agree": agree, "best": best}], **more}
+    )
 
 
 TABLE = [
@@ -116,8 +122,8 @@ async def test_sampled_answers_must_agree(
     policy: str,
     agree: list[int],
     best: int,
-    majority: bool,  # noqa: FBT001
-    consensus: bool,  # noqa: FBT001
+    majority: bool,
+    consensus: bool,
     text: str | None,
 ) -> None:
     passed = majority if policy == "majority" else consensus
@@ -138,9 +144,15 @@ async def test_agreeing_not_to_know_is_no_pass(open_memory: Open, packed: Packed
     assert (judgement.verdict.passed, judgement.verdict.relevant) == (False, False)
 
 
-@pytest.mark.parametrize(("candidates", "agree", "passed"), [(5, [1, 2], False), (5, [1, 2, 3], True), (4, [1, 2], False)])
+@pytest.mark.parametrize(
+    ("candidates", "agree", "passed"), [(5, [1, 2], False), (5, [1, 2, 3], True), (4, [1, 2], False)]
+)
 async def test_a_majority_is_more_than_half(
-    open_memory: Open, packed: PackedContext, candidates: int, agree: list[int], passed: bool  # noqa: FBT001
+    open_memory: Open,
+    packed: PackedContext,
+    candidates: int,
+    agree: list[int],
+    passed: bool,
 ) -> None:
     model = sampling(agree, 1, found=(True,) * candidates)
     judgement = await judge(open_memory(model, candidates=candidates), "majority", packed)

@@ -65,9 +65,7 @@ def test_a_chain_grows_at_its_head_whichever_state_is_named(a_memory: Make) -> N
 
 
 @pytest.mark.parametrize(("day", "chain", "head"), [(0, "lbd", "d"), (3, "bld", "d"), (9, "bdl", "l")])
-def test_a_statement_that_arrives_late_takes_its_place_by_time(
-    a_memory: Make, day: int, chain: str, head: str
-) -> None:
+def test_a_statement_that_arrives_late_takes_its_place_by_time(a_memory: Make, day: int, chain: str, head: str) -> None:
     working = working_set(a_memory("b", 2), a_memory("d", 4), new=(a_memory("l", day),))
     replace(working, "d", "b")
     assert replace(working, "l", "d") == ""
@@ -153,7 +151,10 @@ def test_states_of_one_chain_are_not_related_otherwise(a_memory: Make, operation
     replace(working, "b", "a")
     replace(working, "c", "b")
     for left, right in (("c", "a"), ("a", "c"), ("b", "c")):
-        assert getattr(working, operation)(left, right, reason="", at=NOW) in {"already in the chain", "already related"}
+        assert getattr(working, operation)(left, right, reason="", at=NOW) in {
+            "already in the chain",
+            "already related",
+        }
     assert violations(working.memories.values()) == []
 
 

@@ -18,6 +18,7 @@ from dualmem.prompts.consolidation import ConsolidationReply
 from dualmem.prompts.evolution import EvolutionReply
 from dualmem.prompts.extraction import ExtractionReply
 from dualmem.prompts.gate import GateReply
+from dualmem.prompts.mem0star_update import UpdateReply
 from dualmem.prompts.memory_filter import FilterReply
 from dualmem.reply import LONGEST_REPLY, read_reply
 
@@ -183,19 +184,28 @@ def test_one_malformed_item_does_not_cost_the_others() -> None:
     assert ([memory.text for memory in reply.memories], reply.malformed) == (["x"], 3)
 
 
-def test_decisions_may_have_an_odd_case_or_be_a_list() -> None:
+def test_labels_of_decisions_may_stand_in_lists_or_brackets_or_be_missing() -> None:
     items: list[Any] = [
-        {"new": 1, "target": "A", "decision": " Changed "},
-        {"new": "2", "target": None, "decision": ["SAME"]},
-        {"new": 3, "target": "A", "decision": "updates"},
-        {"new": 4, "target": "A"},
+        {"new": 1, "target": "[A]", "same": "true", "both": False, "sign": None},
+        {"new": "2", "target": None, "same": False, "both": True},
+        {"new": 3, "target": ["B"], "same": False, "both": True, "reason": None},
+        {"new": 4, "target": "A", "same": "perhaps", "both": True},
+        {"new": 5, "target": "A"},
     ]
     reply = read_reply(json.dumps({"decisions": items}), ConsolidationReply)
-    assert [(one.new, one.target, one.decision) for one in reply.decisions] == [
-        (1, "A", "changed"),
-        (2, "none", "same"),
+    assert [(one.new, one.target, one.same, one.sign) for one in reply.decisions] == [
+        (1, "A", True, ""),
+        (2, "none", False, ""),
+        (3, "B", False, ""),
     ]
     assert reply.malformed == 2
+
+
+def test_operations_may_have_an_odd_case() -> None:
+    items: list[Any] = [{"new": 1, "target": "A", "operation": " update "}, {"new": 2, "operation": "MERGE"}]
+    reply = read_reply(json.dumps({"operations": items}), UpdateReply)
+    assert [(one.operation, one.target) for one in reply.operations] == [("UPDATE", "A")]
+    assert reply.malformed == 1
 
 
 def test_a_grade_that_is_missing_is_no_pass() -> None:

@@ -20,7 +20,7 @@ runner = CliRunner()
 def _words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embed by words, whatever model is asked for."""
 
-    def make(settings: Settings, *_: object) -> Embedder:  # noqa: ARG001
+    def make(settings: Settings, *_: object) -> Embedder:
         return Embedder(WordEmbeddings(), name="words", dimension=64)
 
     monkeypatch.setattr(models, "make_embedder", make)

@@ -28,7 +28,6 @@ LINES = (
     "Ana owns a boat.",
     "Ana lives in Porto.",
     "Ana owns a boat.",
-    "Ana lives in Faro.",
 )
 MESSAGES = [
     {"role": "user", "name": "Ana", "content": text, "timestamp": f"2024-03-0{day}T10:00:00+00:00"}
@@ -70,6 +69,8 @@ class Dying(EdgeBackend):
         self._stored = stored
 
     async def _write(self, items: Sequence[Any], write: Callable[[Sequence[Any]], Coroutine[Any, Any, None]]) -> None:
+        if not items:
+            return
         if len(self.sizes) == self._at:
             await write(items[: self._stored])
             os.kill(os.getpid(), signal.SIGKILL)
@@ -159,7 +160,7 @@ def main(folder: Path) -> None:
     ends["first"], _ = fork(lambda: run(killed, "first", at=0))
     fork(lambda: run(killed, "first"))
     _, sizes = fork(lambda: run(killed, "sizes"))
-    points = [(at, stored) for at, size in enumerate(sizes) for stored in ([0] if size < 2 else [0, size // 2])]  # noqa: PLR2004
+    points = [(at, stored) for at, size in enumerate(sizes) for stored in ([0] if size < 2 else [0, size // 2])]
     for at, stored in points:
         user = f"write {at} after {stored}"
         ends[user], _ = fork(lambda user=user, at=at, stored=stored: run(killed, user, at=at, stored=stored))

@@ -33,12 +33,15 @@ def deliberate(open_memory: Open, chat_of: Make) -> Callable[..., Any]:
     return run
 
 
+def _chunk(prompt: str) -> str:
+    return prompt.partition("<conversation>")[2].partition("</conversation>")[0]
+
+
 def finding(where: str, fact: str = "The river is the Douro.", score: int = 9) -> Callable[[str], Any]:
     """Find a fact in the chunk that holds `where`, nothing elsewhere."""
 
     def reply(prompt: str) -> Any:
-        chunk = prompt.partition("<conversation>")[2].partition("</conversation>")[0]
-        return {"facts": [{"turns": [1], "fact": fact, "score": score}] if where in chunk else []}
+        return {"facts": [{"turns": [1], "fact": fact, "score": score}] if where in _chunk(prompt) else []}
 
     return reply
 
@@ -73,8 +76,7 @@ async def test_a_question_about_everything_reads_everything(deliberate: Any) -> 
 
 async def test_facts_of_later_waves_join_those_of_earlier_ones(deliberate: Any, grades: Make) -> None:
     def reply(prompt: str) -> Any:
-        chunk = prompt.partition("<conversation>")[2].partition("</conversation>")[0]
-        word = next(word for word in ("apples", "river", "rain") if word in chunk)
+        word = next(word for word in ("apples", "river", "rain") if word in _chunk(prompt))
         return {"facts": [{"turns": [1], "fact": f"There was talk of {word} one day.", "score": 9}]}
 
     script = {
@@ -108,7 +110,7 @@ async def test_a_chunk_that_fails_is_in_the_coverage_and_holds_up_nobody(deliber
 async def test_a_model_selects_among_many_facts(deliberate: Any) -> None:
     facts = [{"turns": [1], "fact": f"Thing number {number} is {number * 7}.", "score": 8} for number in range(1, 8)]
     script = {
-        "deliberate.extract": lambda prompt: {"facts": facts if "river" in prompt.split("<conversation>")[1] else []},
+        "deliberate.extract": lambda prompt: {"facts": facts if "river" in _chunk(prompt) else []},
         "deliberate.filter": [{"keep": [2]}],
         "answer": [ANSWER],
     }

@@ -87,7 +87,11 @@ GIVEN = {"user_id": "ana", "question": "Where does Ana live?"}
 
 async def test_recall_works_as_a_subgraph_by_shared_keys(asked: DualMem) -> None:
     result = await host_of(asked).ainvoke(GIVEN)
-    assert (result["answer"], result["route"], result["mine"]) == (DEEP["answer"], "deliberate", "Where does Ana live?!")
+    assert (result["answer"], result["route"], result["mine"]) == (
+        DEEP["answer"],
+        "deliberate",
+        "Where does Ana live?!",
+    )
     assert set(result) <= set(HostState.__annotations__)
 
 
@@ -142,7 +146,9 @@ async def test_ingestion_of_its_own_under_a_checkpointer_does_not_pile_up(
     config: Any = {"configurable": {"thread_id": "1"}}
     first = chat_of("Ana: Ana lives in Berlin.", "Ana: Ana lives in Porto.")
     second = [*first, *chat_of("Ana: Ana owns a boat.", start=2)]
-    receipts = [(await graph.ainvoke({"user_id": "ana", "messages": given}, config))["receipt"] for given in (first, second)]
+    receipts = [
+        (await graph.ainvoke({"user_id": "ana", "messages": given}, config))["receipt"] for given in (first, second)
+    ]
     assert [receipt.turns_stored for receipt in receipts] == [2, 1]
     assert [receipt.memories_made for receipt in receipts] == [2, 1]
     assert [receipt.superseded for receipt in receipts] == [1, 0]

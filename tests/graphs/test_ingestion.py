@@ -39,7 +39,9 @@ def shown(model: ScriptedChatModel) -> str:
 
 async def test_a_conversation_becomes_memories_with_a_history(open_memory: Open, reader: Make, chat_of: Make) -> None:
     memory = open_memory(reader())
-    messages = chat_of("Ana: Ana lives in Berlin.", "Bot: And now?", "Ana: Ana lives in Porto.", "Ana: Ana owns a boat.")
+    messages = chat_of(
+        "Ana: Ana lives in Berlin.", "Bot: And now?", "Ana: Ana lives in Porto.", "Ana: Ana owns a boat."
+    )
     receipt = await memory.remember(messages, user_id="ana", conversation_id="chat")
     assert [(one.text, one.state) for one in await everything(memory)] == [
         ("Ana lives in Berlin.", "superseded"),
@@ -76,7 +78,9 @@ async def test_a_longer_conversation_is_read_from_where_it_ended(
     await memory.remember(chat_of(*lines[:2]), user_id="ana")
     receipt = await memory.remember(chat_of(*lines), user_id="ana")
     assert (receipt.turns_stored, receipt.turns_known, receipt.superseded) == (1, 2, 1)
-    assert [turn.text for turn in await memory.resources.store.turns("ana")] == [line.partition(": ")[2] for line in lines]
+    assert [turn.text for turn in await memory.resources.store.turns("ana")] == [
+        line.partition(": ")[2] for line in lines
+    ]
     last = [messages[-1].text for step, messages in model.prompts if step == "extract"][-1]
     assert "[1] Ana: Ana lives in Berlin." in last.partition("<conversation>")[0]
 
@@ -164,6 +168,20 @@ async def test_users_do_not_see_each_other(open_memory: Open, reader: Make, chat
     assert await memory.memories(user_id="an") == []
 
 
+async def test_turns_stay_in_order_however_they_are_sent(open_memory: Open, reader: Make, chat_of: Make) -> None:
+    """Once the whole conversation, once only what is new, and with a turn gone in between."""
+    memory = open_memory(reader())
+    messages = chat_of("Ana: one", "Ana: two", "Ana: three", "Ana: four", "Ana: five")
+    for given in (messages[:2], messages[:3], messages[3:4]):
+        await memory.remember(given, user_id="ana")
+    first = (await memory.resources.store.turns("ana"))[0]
+    await memory.forget(user_id="ana", turn_id=first.id)
+    await memory.remember(messages[4:], user_id="ana")
+    turns = await memory.resources.store.turns("ana")
+    assert [turn.text for turn in turns] == ["two", "three", "four", "five"]
+    assert len({turn.position for turn in turns}) == len(turns)
+
+
 # Failures
 
 
@@ -243,9 +261,7 @@ async def test_a_model_that_is_down_in_consolidation_leaves_the_turns_pending(
     assert (receipt.turns_pending, receipt.memories_made, receipt.superseded) == (0, 2, 1)
 
 
-async def test_unreadable_decisions_leave_memories_independent(
-    open_memory: Open, reader: Make, chat_of: Make
-) -> None:
+async def test_unreadable_decisions_leave_memories_independent(open_memory: Open, reader: Make, chat_of: Make) -> None:
     memory = open_memory(reader(consolidate="hm", repair="hm"))
     receipt = await memory.remember(chat_of("Ana: Ana lives in Berlin.", "Ana: Ana lives in Porto."), user_id="ana")
     assert [(one.state, one.links) for one in await everything(memory)] == [("active", ())] * 2
@@ -271,9 +287,7 @@ async def test_ids_that_were_not_offered_are_dropped_and_counted(
     assert [one.state for one in await everything(memory)] == ["active", "active"]
 
 
-async def test_another_embedding_model_is_refused_and_named(
-    open_memory: Open, reader: Make, chat_of: Make
-) -> None:
+async def test_another_embedding_model_is_refused_and_named(open_memory: Open, reader: Make, chat_of: Make) -> None:
     await open_memory(reader()).remember(chat_of("Ana: Ana owns a boat."), user_id="ana")
 
     class Others(WordEmbeddings):
@@ -340,9 +354,7 @@ async def test_two_conversations_at_once_make_one_chain(open_memory: Open, reade
 async def test_many_users_at_once(open_memory: Open, reader: Make, chat_of: Make) -> None:
     memory = open_memory(reader())
     users = [f"user-{number}" for number in range(8)]
-    await asyncio.gather(
-        *(memory.remember(chat_of(f"Ana: Ana owns boat {user}."), user_id=user) for user in users)
-    )
+    await asyncio.gather(*(memory.remember(chat_of(f"Ana: Ana owns boat {user}."), user_id=user) for user in users))
     for user in users:
         assert [one.text for one in await everything(memory, user)] == [f"Ana owns boat {user}."]
 
@@ -354,7 +366,9 @@ async def test_many_windows_and_batches_give_what_one_window_gives(
     open_memory: Open, reader: Make, chat_of: Make
 ) -> None:
     cities = ["Berlin", "Porto", "Faro", "Rome", "Oslo"]
-    lines = [line for city in cities for line in (f"Ana: Ana lives in {city}.", "Bot: ok", f"Ana: Ana owns {city} maps.")]
+    lines = [
+        line for city in cities for line in (f"Ana: Ana lives in {city}.", "Bot: ok", f"Ana: Ana owns {city} maps.")
+    ]
     seen = []
     for user, options in (("one", {}), ("many", {"window_turns": 2, "batch_windows": 2, "window_overlap": 1})):
         memory = open_memory(reader(), **options)
@@ -389,7 +403,9 @@ async def test_an_older_conversation_that_comes_late_does_not_retire_what_is_new
 async def test_the_review_of_a_batch_sees_what_was_missed(open_memory: Open, reader: Make, chat_of: Make) -> None:
     relation = {"later": "B", "earlier": "A", "reason": "cancelled", "relation": "replaces"}
     memory = open_memory(reader(consolidate={"decisions": []}, evolve={"relations": [relation]}))
-    receipt = await memory.remember(chat_of("Ana: Ana will fly to Rome.", "Ana: Ana will not fly to Rome."), user_id="ana")
+    receipt = await memory.remember(
+        chat_of("Ana: Ana will fly to Rome.", "Ana: Ana will not fly to Rome."), user_id="ana"
+    )
     assert [one.state for one in await everything(memory)] == ["superseded", "active"]
     assert receipt.superseded == 1
 

@@ -112,7 +112,9 @@ async def test_what_was_found_makes_the_next_answer_fast(remembered: Any, grades
 
 async def test_nothing_is_written_back_where_that_is_off(remembered: Any) -> None:
     fact = {"turns": [2], "fact": "The flat of Ana has a blue door.", "score": 9}
-    memory, _ = await remembered({"answer": [UNKNOWN, DEEP], "deliberate.extract": [{"facts": [fact]}]}, write_back=False)
+    memory, _ = await remembered(
+        {"answer": [UNKNOWN, DEEP], "deliberate.extract": [{"facts": [fact]}]}, write_back=False
+    )
     before = await memory.memories(user_id="ana", states=())
     assert (await memory.recall("Which colour is the door?", user_id="ana")).route == "deliberate"
     assert await memory.memories(user_id="ana", states=()) == before
@@ -233,7 +235,9 @@ async def test_a_last_answer_that_fails_lets_the_fast_one_out_as_degraded(rememb
     assert (found.answer, found.route) == ("In Porto.", "degraded")
 
 
-async def test_a_write_back_that_fails_does_not_cost_the_answer(remembered: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_back_that_fails_does_not_cost_the_answer(
+    remembered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fact = {"turns": [2], "fact": "The flat of Ana has a blue door.", "score": 9}
     memory, _ = await remembered({"answer": [UNKNOWN, DEEP], "deliberate.extract": [{"facts": [fact]}]})
 
@@ -291,7 +295,9 @@ async def test_answer_and_gate_share_their_prefix_and_memories_stay_data(
 
 async def test_standing_wishes_reach_the_answer(open_memory: Open, reader: Make, chat_of: Make) -> None:
     wish = {"turns": [1], "quote": "call me Anni", "text": "Ana wants to be called Anni.", "standing": True}
-    await open_memory(reader(extract={"memories": [wish]})).remember(chat_of("Ana: Please call me Anni."), user_id="ana")
+    await open_memory(reader(extract={"memories": [wish]})).remember(
+        chat_of("Ana: Please call me Anni."), user_id="ana"
+    )
     model = reader(answer=[FAST])
     await open_memory(model, gate="never").recall("What is my name?", user_id="ana")
     assert "Ana wants to be called Anni." in model.prompts[0][1][-1].text.partition("Task: ")[2]

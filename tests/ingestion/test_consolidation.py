@@ -12,8 +12,9 @@ from dualmem import DualMem
 from dualmem.context import Context
 from dualmem.errors import ModelUnavailable
 from dualmem.ingestion.candidates import MOST, find_candidates, memory_of
-from dualmem.ingestion.consolidation import Consolidated, consolidate_memories
+from dualmem.ingestion.consolidation import Consolidated, consolidate_memories, pair_strategy
 from dualmem.lifecycle import WorkingSet, violations
+from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Draft, Memory, Source
 from dualmem.stores.store import Commit
 from dualmem.testing import ScriptedChatModel
@@ -64,7 +65,9 @@ def ids(a_memory: Make, *texts: str, start: int = 0, **fields: Any) -> list[Memo
     ]
 
 
-async def test_similar_memories_are_offered_and_others_are_not(open_memory: Callable[..., DualMem], a_memory: Make) -> None:
+async def test_similar_memories_are_offered_and_others_are_not(
+    open_memory: Callable[..., DualMem], a_memory: Make
+) -> None:
     memory = open_memory()
     near, far = ids(a_memory, "Ana lives in Porto.", "Bicycles are blue.")
     await stored(memory, near, far)
@@ -134,8 +137,7 @@ SAID: dict[str, dict[str, Any]] = {
 def reply(*decisions: tuple[Any, Any, str]) -> dict[str, Any]:
     return {
         "decisions": [
-            {"new": new, "target": target, "reason": "because", **SAID[decision]}
-            for new, target, decision in decisions
+            {"new": new, "target": target, "reason": "because", **SAID[decision]} for new, target, decision in decisions
         ]
     }
 
@@ -206,9 +208,7 @@ async def test_a_label_offered_to_another_memory_is_not_taken(
     assert done.working.memories[home.id].active
 
 
-async def test_labels_in_brackets_and_lists_are_understood(
-    open_memory: Callable[..., DualMem], a_memory: Make
-) -> None:
+async def test_labels_in_brackets_and_lists_are_understood(open_memory: Callable[..., DualMem], a_memory: Make) -> None:
     memory = open_memory(ScriptedChatModel(script={"consolidate": [reply(("1", ["[A]"], "changed"))]}))
     old, new = ids(a_memory, *HOMES[:2])
     await stored(memory, old)
@@ -253,15 +253,26 @@ async def test_a_change_needs_words_that_say_so(
     assert dict((await consolidated(memory, [new])).outcome.done) == {counted: 1}
 
 
-async def test_memories_about_different_things_do_not_replace_each_other(
-    open_memory: Callable[..., DualMem], a_memory: Make
+@pytest.mark.parametrize(
+    ("relation", "sign", "strategy"),
+    [
+        ("changed", "moved", "supersede"),
+        ("impossible", "moved", "supersede"),
+        ("changed", "", "contradict"),
+        ("changed", "quit", "contradict"),
+        ("changed", "lives", "contradict"),
+        ("impossible", "", "contradict"),
+        ("same", "", "merge"),
+        ("fits", "moved", None),
+        ("different things", "moved", None),
+    ],
+)
+def test_what_a_small_model_says_of_a_pair_counts_as_far_as_it_can_be_checked(
+    a_memory: Make, relation: Any, sign: str, strategy: str | None
 ) -> None:
-    memory = open_memory(
-        ScriptedChatModel(script={"consolidate": [reply((1, "A", "changed"))]}), compete_similarity=0.95
-    )
-    (old,), (new,) = ids(a_memory, HOMES[0]), ids(a_memory, HOMES[1], start=1, attribute="job")
-    await stored(memory, old)
-    assert (await consolidated(memory, [new])).rejected == ("supersede: another attribute",)
+    old, new = a_memory("a", text="Ana lives in Porto."), a_memory("b", text="Ana moved and lives in Faro.")
+    reply = PairReply(old_about="home", new_about="home", sign=sign, relation=relation)
+    assert pair_strategy(reply, old, new) == strategy
 
 
 async def test_an_unreadable_reply_leaves_the_memories_independent(

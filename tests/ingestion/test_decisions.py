@@ -16,7 +16,9 @@ Make = Callable[..., Memory]
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def carried(memories: list[Memory], *proposals: tuple[str, str, Any], retirements: int = 20) -> tuple[WorkingSet, Outcome]:
+def carried(
+    memories: list[Memory], *proposals: tuple[str, str, Any], retirements: int = 20
+) -> tuple[WorkingSet, Outcome]:
     working = WorkingSet()
     for memory in memories:
         working.add(memory)
@@ -38,7 +40,10 @@ def test_each_kind_of_proposal_is_carried_out_and_counted(a_memory: Make) -> Non
 
 @pytest.mark.parametrize("strategy", ["supersede", "contradict"])
 def test_memories_about_different_subjects_neither_replace_nor_contradict(a_memory: Make, strategy: str) -> None:
-    memories = [a_memory("a", 1, text="Ana lives in Porto."), a_memory("b", 2, subject="Bob", text="Bob lives in Faro.")]
+    memories = [
+        a_memory("a", 1, text="Ana lives in Porto."),
+        a_memory("b", 2, subject="Bob", text="Bob lives in Faro."),
+    ]
     working, outcome = carried(memories, ("b", "a", strategy))
     assert outcome.refused == [f"{strategy}: another subject"]
     assert all(memory.active and not memory.links for memory in working.memories.values())
@@ -76,12 +81,16 @@ def test_a_refused_proposal_does_not_use_up_the_cap(a_memory: Make) -> None:
         ({"subject": "Ana"}, {"subject": "Ana's job"}, True),
         ({"subject": "I", "speaker": "Ana"}, {"subject": "Ana", "speaker": "Bob"}, True),
         ({"subject": "", "speaker": "Ana"}, {"subject": "the user", "speaker": "Ana"}, True),
-        ({"subject": "the wedding", "text": "Ana's wedding is in May."}, {"subject": "Ana", "text": "It is in June."}, True),
+        (
+            {"subject": "the wedding", "text": "Ana's wedding is in May."},
+            {"subject": "Ana", "text": "It is in June."},
+            True,
+        ),
         ({"subject": "Ana", "text": "She left."}, {"subject": "Bob", "text": "He stays."}, False),
         ({"subject": "小明", "text": "x"}, {"subject": "小红", "text": "y"}, False),
     ],
 )
-def test_same_subject(a_memory: Make, left: dict[str, Any], right: dict[str, Any], same: bool) -> None:  # noqa: FBT001
+def test_same_subject(a_memory: Make, left: dict[str, Any], right: dict[str, Any], same: bool) -> None:
     one, other = a_memory("a", **left), a_memory("b", **right)
     assert same_subject(one, other) is same
     assert same_subject(other, one) is same

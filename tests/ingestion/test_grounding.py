@@ -83,7 +83,9 @@ def test_the_quote_is_kept_as_it_was_said(shown: list[Turn]) -> None:
 
 
 def test_what_the_assistant_suggests_is_said_by_the_assistant(shown: list[Turn]) -> None:
-    draft = grounded(shown, turns=[3], quote="You should visit the Livraria Lello", text="Ana visited the Livraria Lello.")
+    draft = grounded(
+        shown, turns=[3], quote="You should visit the Livraria Lello", text="Ana visited the Livraria Lello."
+    )
     assert draft.speaker == "Bot"
 
 

@@ -245,7 +245,7 @@ def test_strict_checkpointers_read_the_states(tmp_path: Path) -> None:
 
         asyncio.run(main())
     """)
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, "-c", script],
         env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
         cwd=tmp_path,

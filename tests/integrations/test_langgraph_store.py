@@ -166,19 +166,23 @@ async def test_lists_namespaces(store: DualMemStore) -> None:
     assert await store.alist_namespaces(max_depth=1) == [("ana",), ("bea",), ("cy",)]
 
 
-@pytest.mark.parametrize("user", ["ana@example.com", "a.b", "安娜", "0"])
-async def test_any_user_has_a_namespace(store: DualMemStore, user: str) -> None:
-    await store.aput((user, "memories"), "k", {"content": "Something is known."})
-    assert await store.aget((user, "memories"), "k") is not None
-    assert await store.alist_namespaces() == [(user, "memories")]
+@pytest.mark.parametrize(
+    ("user", "part"), [("ana@example.com", "ana@example%2Ecom"), ("50%.", "50%25%2E"), ("安娜", "安娜"), ("0", "0")]
+)
+async def test_any_user_has_a_namespace(store: DualMemStore, memory: DualMem, user: str, part: str) -> None:
+    await store.aput((part, "memories"), "k", {"content": "Something is known."})
+    assert [found.text for found in await memory.memories(user_id=user)] == ["Something is known."]
+    assert await store.aget((part, "memories"), "k") is not None
+    assert await store.alist_namespaces() == [(part, "memories")]
 
 
 @pytest.mark.parametrize("namespace", [(), ("memories",), ("ana", "notes"), ("ana", "memories", "x"), ("ana",)])
 async def test_other_namespaces_are_refused(store: DualMemStore, namespace: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="not of the form"):
         await store.aget(namespace, "k")
-    with pytest.raises(InputError, match="not of the form"):
-        await store.aput(namespace, "k", {"content": "x"})
+    if namespace:  # LangGraph itself refuses to put into none
+        with pytest.raises(InputError, match="not of the form"):
+            await store.aput(namespace, "k", {"content": "x"})
 
 
 async def test_a_search_is_never_wider_than_a_user(memory: DualMem) -> None:
@@ -219,8 +223,8 @@ async def test_what_cannot_be_kept_is_refused(store: DualMemStore, value: dict[s
         await store.aput(ANA, "k", value)
 
 
-async def test_a_time_to_live_is_refused(store: DualMemStore) -> None:
-    with pytest.raises(InputError, match="time to live"):
+async def test_there_is_no_time_to_live(store: DualMemStore) -> None:
+    with pytest.raises(NotImplementedError, match="TTL"):
         await store.aput(ANA, "k", {"content": "x"}, ttl=5)
 
 

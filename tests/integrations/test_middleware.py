@@ -217,7 +217,7 @@ async def test_a_summary_is_neither_a_question_nor_remembered(
 
 
 async def test_in_the_background_the_answer_does_not_wait(
-    talking: Callable[..., DualMem], chat_of: Callable[..., Any], agent_model: Callable[..., Any]
+    talking: Callable[..., DualMem], agent_model: Callable[..., Any]
 ) -> None:
     reading = threading.Event()
 

@@ -83,7 +83,7 @@ def test_a_chunk_is_halved_until_it_is_one_turn(a_turn: Make) -> None:
         ("Wo wohnt Ana?", False),
     ],
 )
-def test_questions_about_everything_are_told(question: str, everything: bool) -> None:  # noqa: FBT001
+def test_questions_about_everything_are_told(question: str, everything: bool) -> None:
     assert needs_everything(question) is everything
 
 

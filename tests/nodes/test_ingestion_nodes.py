@@ -83,7 +83,9 @@ async def test_what_no_model_may_see_is_kept_and_counted(open_memory: Open, runt
         ("Ana likes tea.", "skipped"),
         ("I like coffee.", "pending"),
     ]
-    assert [turn.text for window in update["windows"] for turn in (*window.earlier, *window.turns)] == ["I like coffee."]
+    assert [turn.text for window in update["windows"] for turn in (*window.earlier, *window.turns)] == [
+        "I like coffee."
+    ]
     skipped = update["tally"][0].turns_skipped
     assert {reason: skipped[reason] for reason in ("put there by memory", "system text", "no words")} == {
         "put there by memory": 1,

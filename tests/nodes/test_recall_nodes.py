@@ -172,7 +172,11 @@ async def test_an_answer_that_found_nothing_abstains(
     [(True, "conversational", NOTHING_FOUND), (False, "conversational", NOTHING_STORED), (False, "short", "NONE")],
 )
 async def test_without_evidence_no_model_is_asked(
-    open_memory: Open, runtime_of: RuntimeOf, stored: bool, style: str, text: str  # noqa: FBT001
+    open_memory: Open,
+    runtime_of: RuntimeOf,
+    stored: bool,
+    style: str,
+    text: str,
 ) -> None:
     update = await answer(
         {"packed": NOTHING, "question": "?", "stored": stored},

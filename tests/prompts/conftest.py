@@ -43,7 +43,9 @@ def turns(a_turn: Callable[..., Turn]) -> list[Turn]:
     """Four turns: two at one time, one without a time, one with several lines."""
     return [
         a_turn("Wir sind nach München gezogen 🏠.", 0),
-        a_turn("Schön! Which street?", 1, speaker="Bot", role="assistant", said_at=datetime(2024, 3, 1, 10, tzinfo=UTC)),
+        a_turn(
+            "Schön! Which street?", 1, speaker="Bot", role="assistant", said_at=datetime(2024, 3, 1, 10, tzinfo=UTC)
+        ),
         a_turn("北京的朋友\n来看我们。", 2, said_at=None),
         a_turn('He said: "see you"', 3, speaker="Müller, Jörg"),
     ]
@@ -106,7 +108,9 @@ def rendered(
         "answer_short": answer.render(
             evidence_part(units, LABELS, dates=False), question, labels=labels, asked_at=ASKED_AT, style="short"
         ),
-        "answer_with_wishes": answer.render(evidence, question, labels=labels, standing=["Ana wants to be called Anni."]),
+        "answer_with_wishes": answer.render(
+            evidence, question, labels=labels, standing=["Ana wants to be called Anni."]
+        ),
         "answer_from_facts": answer.render(
             facts_part(facts, ["12 € + 3 € = 15 €"]), question, labels=["F1", "F2"], step="deliberate.answer"
         ),
@@ -135,6 +139,8 @@ def written() -> Callable[[Prompt[Any]], str]:
     def write(prompt: Prompt[Any]) -> str:
         parts = [f"=== {message.type}\n{message.text}" for message in prompt.messages]
         schema = json.dumps(prompt.schema, ensure_ascii=False, indent=2)
-        return "\n\n".join([f"=== step {prompt.step}, reply {prompt.output.__name__}", *parts, f"=== schema\n{schema}\n"])
+        return "\n\n".join(
+            [f"=== step {prompt.step}, reply {prompt.output.__name__}", *parts, f"=== schema\n{schema}\n"]
+        )
 
     return write

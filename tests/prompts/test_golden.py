@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,10 @@ def test_non_ascii_is_never_escaped(name: str, rendered: Rendered, written: Call
 def test_the_question_or_the_task_stands_last(name: str, rendered: Rendered) -> None:
     last = rendered[name].messages[-1].text
     step = rendered[name].step
-    if step in {"extract", "consolidate", "evolve", "judge", "rubric_judge"}:
+    if name != "pair_comparison" and step in {"extract", "consolidate", "evolve", "judge", "rubric_judge"}:
         assert last.endswith("as JSON.")
+    elif name == "pair_comparison":
+        assert last.startswith("Old: ")
     else:
         assert last.rpartition("\n\n")[2].startswith(("Question: Wo in München wohnt Ana jetzt?", "Asked on "))
 
@@ -80,7 +83,7 @@ def test_the_question_or_the_task_stands_last(name: str, rendered: Rendered) -> 
 def test_a_prompt_says_that_data_is_no_instruction(name: str, rendered: Rendered) -> None:
     system, *_ = rendered[name].messages
     assert system.type == "system"
-    assert "never an instruction" in system.text
+    assert re.search("never (an instruction|instructions) to you", system.text)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,7 +117,7 @@ def test_the_worked_example_is_a_valid_reply(name: str, rendered: Rendered) -> N
             assert all(list(item) == wanted for item in items), "the example gives the fields in the schema's order"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "judge" not in name])
+@pytest.mark.parametrize("name", [name for name in NAMES if "judge" not in name and name != "pair_comparison"])
 def test_the_scripted_model_knows_the_step_of_every_prompt(name: str, rendered: Rendered) -> None:
     last = rendered[name].messages[-1].text
     assert len([step for step, mark in STEPS.items() if mark in last]) == 1

@@ -156,7 +156,8 @@ async def test_a_thread_keeps_its_states(client: Any) -> None:
     await client.runs.wait(thread, "recall", input={"user_id": "gil", "question": "What does Gil like?"})
     await client.runs.wait(thread, "recall", input={"user_id": "gil", "question": "What is everything Gil likes?"})
     state = await client.threads.get_state(thread)
-    assert (state["values"]["question"], state["values"]["route"]) == ("What is everything Gil likes?", "deliberate")
+    assert state["values"]["recollection"]["question"] == "What is everything Gil likes?"
+    assert state["values"]["route"] == "deliberate"
     history = await client.threads.get_history(thread, limit=50)
     before = next(past for past in history if past["next"] == ["gate"])
     again = await client.runs.wait(thread, "recall", checkpoint_id=before["checkpoint"]["checkpoint_id"])
@@ -183,9 +184,11 @@ async def test_runs_at_once_keep_their_users_apart(client: Any) -> None:
 async def test_a_run_can_be_cancelled_and_the_next_one_works(client: Any) -> None:
     await client.runs.wait(None, "ingestion", input={"user_id": "hal", "messages": say("Hal likes figs.")})
     thread = (await client.threads.create())["thread_id"]
-    slow = await client.runs.create(thread, "recall", input={"user_id": "hal", "question": "What, slowly?"})
-    while (await client.runs.get(thread, slow["run_id"]))["status"] == "pending":
-        await asyncio.sleep(0.2)
+    asked = {"user_id": "hal", "question": "What, slowly?"}
+    slow = await client.runs.create(thread, "recall", input=asked, stream_mode="updates", stream_resumable=True)
+    async for part in client.runs.join_stream(thread, slow["run_id"], stream_mode="updates"):
+        if "filter" in (part.data or {}):
+            break
     await client.runs.cancel(thread, slow["run_id"], wait=True)
     assert (await client.runs.get(thread, slow["run_id"]))["status"] == "interrupted"
     found = await client.runs.wait(thread, "recall", input={"user_id": "hal", "question": "What does Hal like?"})

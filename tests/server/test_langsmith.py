@@ -7,7 +7,6 @@ import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -58,6 +57,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.raw = b""
+        self.graded = threading.Event()
+        """Set when three grades have arrived."""
         self.runs: dict[str, dict[str, Any]] = {}
         self.feedback: list[dict[str, Any]] = []
         self.url = ""
@@ -75,75 +76,78 @@ class Recorder:
                     continue
                 value = json.loads(part.get_content())
                 if event == "feedback":
-                    self.feedback.append(value)
+                    self.grade(value)
                     continue
                 run = self.runs.setdefault(identifier, {})
                 run.update({field[0]: value} if field else {k: v for k, v in value.items() if v is not None})
+
+    def grade(self, value: dict[str, Any]) -> None:
+        """Take in one piece of feedback."""
+        self.feedback.append(value)
+        if len(self.feedback) == 3:
+            self.graded.set()
 
     def named(self, name: str) -> list[dict[str, Any]]:
         """Return the runs of that name."""
         return [run for run in self.runs.values() if run.get("name") == name]
 
 
-@contextmanager
-def recording() -> Iterator[Recorder]:
-    """Run an endpoint for the time of a block."""
-    recorder = Recorder()
+class Handler(BaseHTTPRequestHandler):
+    """Answers as LangSmith does, and hands on what is posted."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._reply(PROJECTS if "/sessions" in self.path else INFO)
+    recorder: Recorder
 
-        def do_POST(self) -> None:
-            body = self._body()
-            encoding = self.headers.get("content-encoding")
-            if encoding == "zstd":
-                body = zstandard.ZstdDecompressor().stream_reader(BytesIO(body)).read()
-            elif encoding == "gzip":
-                body = gzip.decompress(body)
-            kind = self.headers["content-type"]
-            if kind.startswith("multipart/"):
-                recorder.take(kind, body)
-            elif "feedback" in self.path:
-                recorder.feedback.append(json.loads(body))
-            self._reply({})
+    def do_GET(self) -> None:
+        self._reply(PROJECTS if "/sessions" in self.path else INFO)
 
-        def _body(self) -> bytes:
-            if "chunked" not in self.headers.get("transfer-encoding", ""):
-                return self.rfile.read(int(self.headers.get("content-length", 0)))
-            chunks = []
-            while size := int(self.rfile.readline(), 16):
-                chunks.append(self.rfile.read(size))
-                self.rfile.readline()
+    def do_POST(self) -> None:
+        body = self._body()
+        encoding = self.headers.get("content-encoding")
+        if encoding == "zstd":
+            body = zstandard.ZstdDecompressor().stream_reader(BytesIO(body)).read()
+        elif encoding == "gzip":
+            body = gzip.decompress(body)
+        kind = self.headers["content-type"]
+        if kind.startswith("multipart/"):
+            self.recorder.take(kind, body)
+        elif "feedback" in self.path:
+            self.recorder.grade(json.loads(body))
+        self._reply({})
+
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("transfer-encoding", ""):
+            return self.rfile.read(int(self.headers.get("content-length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline(), 16):
+            chunks.append(self.rfile.read(size))
             self.rfile.readline()
-            return b"".join(chunks)
+        self.rfile.readline()
+        return b"".join(chunks)
 
-        def _reply(self, value: Any) -> None:
-            body = json.dumps(value).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def _reply(self, value: Any) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        recorder.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield recorder
-        finally:
-            server.shutdown()
-            thread.join()
+    def log_message(self, *_: Any) -> None:
+        pass
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Recorder]:
-    with recording() as recorder:
+    """An endpoint that runs for the time of a test."""
+    recorder = Recorder()
+    handler = type("RecordingHandler", (Handler,), {"recorder": recorder})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        recorder.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
         yield recorder
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture
@@ -300,9 +304,7 @@ async def test_grades_go_out_as_feedback_when_asked_for(
 ) -> None:
     await traced(gate=grades(complete=False, reason="the year is missing"), options={"trace_feedback": True})
     (recall,) = endpoint.named("recall")
-    async with asyncio.timeout(60):
-        while len(endpoint.feedback) < 3:
-            await asyncio.sleep(0.05)
+    assert await asyncio.to_thread(endpoint.graded.wait, 60)
     assert {item["key"]: item["score"] for item in endpoint.feedback} == {
         "gate_relevant": 1.0,
         "gate_faithful": 1.0,

@@ -3,7 +3,8 @@
 What maps to what:
 
 - A namespace is one user's memories. Its form is fixed when the store is made: `("{user_id}", "memories")`, or
-  `("memories", "{user_id}")` as LangMem has it. Other namespaces are refused.
+  `("memories", "{user_id}")` as LangMem has it. Other namespaces are refused. LangGraph allows no dot in a part:
+  write `%2E` for one in a user id, and `%25` for a percent sign.
 - `put` stores the value as one turn, word for word, in a conversation of the key's own, and makes one memory of it
   without a model call. A value of a text alone (`{"content": "..."}`) is that text; any other is its JSON. The same
   key again replaces what it held: the new turn is stored first, then the old one is erased, as a store has no
@@ -16,7 +17,7 @@ What maps to what:
 - `list_namespaces` names a namespace for each user.
 
 A value is cleaned like any text that comes in: control characters go, the text of a special token is broken up. An
-`index` is not looked at, everything is findable. A `ttl` is refused.
+`index` is not looked at, everything is findable. A `ttl` is not supported.
 """
 
 from __future__ import annotations
@@ -24,17 +25,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID, uuid4
 
 from langgraph.store.base import (
-    NOT_PROVIDED,
     BaseStore,
     GetOp,
     Item,
     ListNamespacesOp,
     MatchCondition,
-    NotProvided,
     Op,
     PutOp,
     Result,
@@ -90,32 +89,6 @@ class DualMemStore(BaseStore):
         """Carry out operations, in order."""
         return [await self._carry_out(op) for op in ops]
 
-    # LangGraph's own would refuse a user id with a dot in it, an e-mail address for one.
-
-    def put(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        value: dict[str, Any],
-        index: Literal[False] | list[str] | None = None,
-        *,
-        ttl: float | NotProvided | None = NOT_PROVIDED,
-    ) -> None:
-        """Store a value under a key, in place of what it held."""
-        self.batch([_put_op(namespace, key, value, index, ttl)])
-
-    async def aput(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        value: dict[str, Any],
-        index: Literal[False] | list[str] | None = None,
-        *,
-        ttl: float | NotProvided | None = NOT_PROVIDED,
-    ) -> None:
-        """Store a value under a key, in place of what it held."""
-        await self.abatch([_put_op(namespace, key, value, index, ttl)])
-
     async def _carry_out(self, op: Op) -> Result:
         match op:
             case GetOp(namespace=namespace, key=key):
@@ -123,7 +96,9 @@ class DualMemStore(BaseStore):
             case PutOp(namespace=namespace, key=key, value=None):
                 await self._delete(clean_user_id(self._namespaces.user(namespace)), key)
             case PutOp(namespace=namespace, key=key, value=value):
-                await self._put(clean_user_id(self._namespaces.user(namespace)), key, cast("dict[str, Any]", value))
+                await self._put(
+                    clean_user_id(self._namespaces.user(namespace)), str(key), cast("dict[str, Any]", value)
+                )
             case SearchOp(namespace_prefix=prefix):
                 return await self._search(clean_user_id(self._namespaces.user(prefix, prefix=True)), op)
             case ListNamespacesOp():
@@ -185,7 +160,7 @@ class DualMemStore(BaseStore):
                 context_tokens=_EVERYTHING,
             )
             ids = dict.fromkeys(item.memory_id for item in items if item.memory_id is not None)
-            known = await self._memory.resources.store.memories_by_id(user_id, list(ids))
+            known = await self._memory.resources.store.memories_by_id(user_id, list(ids)) if ids else {}
             found = [known[memory_id] for memory_id in ids if memory_id in known and known[memory_id].active]
         else:
             found = await self._memory.memories(user_id=user_id)
@@ -248,13 +223,6 @@ class DualMemStore(BaseStore):
             if isinstance(value, dict):
                 return value
         return {self._text_key: text}
-
-
-def _put_op(namespace: tuple[str, ...], key: str, value: dict[str, Any], index: Any, ttl: object) -> PutOp:
-    if ttl not in (None, NOT_PROVIDED):
-        message = "memories have no time to live here; erase them with delete"
-        raise InputError(message)
-    return PutOp(namespace, str(key), value, index=index)
 
 
 def _is_uuid(key: str) -> bool:

@@ -10,6 +10,9 @@ from dualmem.errors import ConfigurationError, InputError
 
 USER: Final = "{user_id}"
 
+_WRITTEN: Final = (("%", "%25"), (".", "%2E"))
+"""How a user id is written as a part: LangGraph allows no dot in one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
@@ -28,7 +31,7 @@ class Namespaces:
 
     def of(self, user_id: str) -> tuple[str, ...]:
         """Return a user's namespace."""
-        return tuple(user_id if part == USER else part for part in self.parts)
+        return tuple(_part(user_id) if part == USER else part for part in self.parts)
 
     def user(self, namespace: Sequence[str], *, prefix: bool = False) -> str:
         """Return the user that a namespace names.
@@ -42,17 +45,31 @@ class Namespaces:
         """
         place = self.parts.index(USER)
         short = prefix and place < len(namespace) <= len(self.parts)
-        if not (short or len(namespace) == len(self.parts)) or self.of(namespace[place])[: len(namespace)] != tuple(
-            namespace
-        ):
-            message = f"the namespace {tuple(namespace)!r} is not of the form {self.parts!r}"
-            raise InputError(message)
-        return namespace[place]
+        if short or len(namespace) == len(self.parts):
+            user_id = _user(namespace[place])
+            if self.of(user_id)[: len(namespace)] == tuple(namespace):
+                return user_id
+        message = f"the namespace {tuple(namespace)!r} is not of the form {self.parts!r}"
+        raise InputError(message)
 
     def split(self, namespace: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
         """Return the user and what stands behind a namespace of this form, or None if it is of another."""
         if len(namespace) < len(self.parts):
             return None
         head, rest = tuple(namespace[: len(self.parts)]), tuple(namespace[len(self.parts) :])
-        user_id = head[self.parts.index(USER)]
-        return (user_id, rest) if self.of(user_id) == head else None
+        place = self.parts.index(USER)
+        if any(held != part for held, part in zip(head, self.parts, strict=True) if part != USER):
+            return None
+        return _user(head[place]), rest
+
+
+def _part(user_id: str) -> str:
+    for plain, written in _WRITTEN:
+        user_id = user_id.replace(plain, written)
+    return user_id
+
+
+def _user(part: str) -> str:
+    for plain, written in reversed(_WRITTEN):
+        part = part.replace(written, plain)
+    return part

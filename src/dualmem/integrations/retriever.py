@@ -51,8 +51,8 @@ class MemoryRetriever(BaseRetriever):
         self,
         query: str,
         *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,  # noqa: ARG002
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - the base class's own signature
+        k: int | None = None,
     ) -> list[Document]:
         return wait_for(self._found(query, user_of_run(self.user_id), k or self.k))
 
@@ -60,8 +60,8 @@ class MemoryRetriever(BaseRetriever):
         self,
         query: str,
         *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,  # noqa: ARG002
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002
+        k: int | None = None,
     ) -> list[Document]:
         return await self._found(query, user_of_run(self.user_id), k or self.k)
 
@@ -194,5 +194,5 @@ class _Embeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         return list(wait_for(self._embedder.query(text)))
 
-    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:  # noqa: ARG002
         raise StoreError(_READING_ONLY)
