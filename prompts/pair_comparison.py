@@ -97,4 +97,4 @@ def render(old: Memory, new: Memory) -> Prompt[PairReply]:
 
 
 def _pair(old: str, new: str) -> str:
-    return f"Old: {old}\nNew: {new}"
+    return f"Old: {' '.join(old.split())}\nNew: {' '.join(new.split())}"
