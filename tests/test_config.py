@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -211,9 +212,10 @@ def test_overriding_keeps_the_environment_below(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_value_that_cannot_be_is_named_with_what_can(values: dict[str, Any], words: list[str]) -> None:
-    for attempt in (lambda: load_settings(**values), lambda: load_settings().override(values)):
+    changed: Callable[..., Settings] = lambda **given: load_settings().override(given)  # noqa: E731
+    for make in (load_settings, changed):
         with pytest.raises(ConfigurationError) as caught:
-            attempt()
+            make(**values)
         assert all(word in str(caught.value) for word in words)
         assert "\n" not in str(caught.value)
 

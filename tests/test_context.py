@@ -121,7 +121,8 @@ async def test_a_bound_node_gets_its_context_and_is_timed(resources: Resources) 
         seen.append(runtime.context)
         return {"answer": state["question"]}
 
-    update = await bound(look, resources, step="look")({"question": "x"}, Runtime(context={"gate": "never"}))
+    runtime: Any = Runtime(context={"gate": "never"})
+    update = await bound(look, resources, step="look")({"question": "x"}, runtime)
     assert update["answer"] == "x"
     assert [span.step for span in update["spans"]] == ["look"]
     assert (seen[0].settings.gate, seen[0].resources) == ("never", resources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,14 @@ def _home(name: str) -> list[str]:
     return list(module.__path__)
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(path: Path) -> set[str]:
     """Return the modules of the package that a file imports at run time, also inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     skipped = {
         inner
         for node in ast.walk(tree)
@@ -106,7 +112,7 @@ def test_no_module_imports_from_a_layer_above_its_own() -> None:
 
 def test_nothing_imports_the_folders_at_the_top_by_their_own_names() -> None:
     for name, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom):
                 assert (node.module or "").split(".")[0] not in {"graphs", "nodes", "prompts", "src"}, name
 
@@ -116,7 +122,7 @@ def test_only_the_backends_know_a_vector_database() -> None:
     users = {
         name
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         for imported_name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)
@@ -153,4 +159,4 @@ def test_everything_that_is_exported_exists_and_nothing_else() -> None:
     assert sorted(dualmem.__all__) == dir(dualmem)
     assert all(getattr(dualmem, name) is not None for name in dualmem.__all__)
     with pytest.raises(AttributeError, match="nothing_like_it"):
-        _ = dualmem.nothing_like_it  # type: ignore[attr-defined]
+        _ = dualmem.nothing_like_it

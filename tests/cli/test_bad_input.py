@@ -76,7 +76,7 @@ def test_no_model_configured_names_three_ways(dualmem: Run, chat_file: Callable[
     assert not Path("new").exists()
 
 
-def test_a_chat_model_that_is_missing_is_told_before_anything_is_stored(
+def test_a_chat_model_that_is_missing_is_told(
     dualmem: Run, chat_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedding model alone is configured."""

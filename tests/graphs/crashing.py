@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,8 +164,8 @@ def main(folder: Path) -> None:
     points = [(at, stored) for at, size in enumerate(sizes) for stored in ([0] if size < 2 else [0, size // 2])]
     for at, stored in points:
         user = f"write {at} after {stored}"
-        ends[user], _ = fork(lambda user=user, at=at, stored=stored: run(killed, user, at=at, stored=stored))
-        fork(lambda user=user: run(killed, user))
+        ends[user], _ = fork(partial(run, killed, user, at=at, stored=stored))
+        fork(partial(run, killed, user))
 
     def look(place: Path) -> dict[str, Any]:
         return {user: asyncio.run(holdings(Dying(place), user)) for user in ends}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dualmem import DualMem, build_deliberation_graph
-from dualmem.records import Recollection
+from dualmem.records import Answer, Recollection
 from dualmem.testing import ScriptedChatModel
 
 Open = Callable[..., DualMem]
@@ -153,6 +153,9 @@ async def test_a_turn_longer_than_a_chunk_counts_once_when_it_fails(open_memory:
     await open_memory(strategy="verbatim").remember(chat_of(f"Ana: {text}"), user_id="ana")
     model = ScriptedChatModel(script={"deliberate.extract": ConnectionError("refused")})
     graph = build_deliberation_graph(open_memory(model, chunk_tokens=100, deliberation="exhaustive").resources)
-    coverage = (await graph.ainvoke({"user_id": "ana", "question": "Which river?"}))["recollection"].coverage
+    given = {"user_id": "ana", "question": "Which river?", "drafted": Answer(text="The Tagus.")}
+    found = (await graph.ainvoke(given))["recollection"]
+    assert (found.answer, found.route) == ("The Tagus.", "degraded")
+    coverage = found.coverage
     assert coverage.chunks_total > 1
     assert (coverage.turns_read, coverage.turns_failed, coverage.turns_total) == (0, 1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from typing_extensions import TypedDict
 from dualmem import DualMem, Options, build_deliberation_graph, build_ingestion_graph, build_recall_graph
 from dualmem.errors import ConfigurationError
 from dualmem.graphs import deliberation, ingestion, recall
-from dualmem.records import Recollection
+from dualmem.loaders import from_messages
+from dualmem.records import Recollection, Scope
 from dualmem.testing import ScriptedChatModel
 
 Open = Callable[..., DualMem]
@@ -154,6 +156,37 @@ async def test_ingestion_of_its_own_under_a_checkpointer_does_not_pile_up(
     assert [receipt.superseded for receipt in receipts] == [1, 0]
 
 
+async def test_the_next_question_of_a_thread_keeps_nothing_of_the_last(
+    open_memory: Open, reader: Make, chat_of: Make, grades: Make
+) -> None:
+    await open_memory(reader()).remember(chat_of("Ana: Ana lives in Porto."), user_id="ana", conversation_id="chat")
+    graph = build_recall_graph(open_memory(reader(answer=FAST, gate=grades())).resources)
+    graph.checkpointer = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    nowhere: Any = {**GIVEN, "scope": Scope(conversation_ids=("none",)), "asked_at": datetime(2024, 5, 8, tzinfo=UTC)}
+    await graph.ainvoke(nowhere, config)
+    messages: Any = {"user_id": "ana", "messages": [HumanMessage("And where now?")]}
+    found = (await graph.ainvoke(messages, config))["recollection"]
+    assert (found.question, found.outcome) == ("And where now?", "answered")
+
+
+async def test_the_next_conversation_of_a_thread_is_not_the_last_one_again(
+    open_memory: Open, reader: Make, chat_of: Make
+) -> None:
+    memory = open_memory(reader())
+    graph = build_ingestion_graph(memory.resources)
+    graph.checkpointer = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    transcript = from_messages(chat_of("Ana: Ana owns a boat."), conversation_id="first")
+    await graph.ainvoke({"user_id": "ana", "transcript": transcript}, config)
+    await graph.ainvoke({"user_id": "ana", "messages": chat_of("Ana: Ana owns a car.", start=1)}, config)
+    turns = await memory.resources.store.turns("ana")
+    assert [(turn.text, turn.conversation_id) for turn in turns] == [
+        ("Ana owns a boat.", "first"),
+        ("Ana owns a car.", "default"),
+    ]
+
+
 async def test_deliberation_of_its_own_under_a_checkpointer_does_not_pile_up(
     open_memory: Open, reader: Make, chat_of: Make
 ) -> None:
@@ -279,13 +312,13 @@ async def test_a_host_may_pass_a_mapping_with_keys_of_its_own(open_memory: Open,
         tenant: str
         dualmem: dict[str, Any]
 
-    host = (
+    host: Any = (
         StateGraph(HostState, context_schema=HostOptions)
         .add_node("recall", build_recall_graph(memory.resources))
         .add_edge(START, "recall")
         .compile()
     )
-    context: Any = {"tenant": "acme", "dualmem": {"gate": "never"}}
+    context = {"tenant": "acme", "dualmem": {"gate": "never"}}
     assert (await host.ainvoke(GIVEN, context=context))["route"] == "fast"
 
 

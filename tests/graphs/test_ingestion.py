@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,43 @@ async def test_what_was_not_said_by_people_never_reaches_the_model(open_memory: 
     assert "I live in Porto." in shown(model)
     assert {"system text": 1, "put there by memory": 2, "no words": 1}.items() <= receipt.turns_skipped.items()
     assert receipt.turns_pending == 0
+
+
+class Noting(WordEmbeddings):
+    """Keeps what it embeds, and refuses what is longer than the window of any embedding model."""
+
+    LONGEST = 100_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def embed_query(self, text: str) -> list[float]:
+        if len(text) > self.LONGEST:
+            raise ValueError("this model's maximum context length is 8192 tokens")
+        self.seen.append(text)
+        return super().embed_query(text)
+
+
+async def test_what_was_not_said_by_people_is_in_no_turns_vector(open_memory: Open, reader: Make) -> None:
+    """A turn is embedded with the one before it; a long system prompt there would drown it."""
+    words = Noting()
+    memory = open_memory(reader(), embeddings=words)
+    await memory.remember([SystemMessage("SECRET rules."), HumanMessage("Ana owns a boat.")], user_id="ana")
+    assert any("Ana owns a boat." in text for text in words.seen)
+    assert not any("SECRET" in text for text in words.seen)
+
+
+async def test_a_message_longer_than_the_embedding_window_is_remembered_all_the_same(
+    open_memory: Open, reader: Make, chat_of: Make
+) -> None:
+    long = "Ana walked along the river and counted the bridges of Porto. " * 4_000
+    memory = open_memory(reader(extract={"memories": []}), embeddings=Noting())
+    receipt = await memory.remember(chat_of(f"Ana: {long}", "Ana: Ana owns a boat."), user_id="ana")
+    turns = await memory.resources.store.turns("ana")
+    assert [turn.text for turn in turns] == [long.strip(), "Ana owns a boat."]
+    assert receipt.turns_stored == 2
+    assert await memory.search("What does Ana own?", user_id="ana")
 
 
 async def test_a_conversation_of_nothing_readable_costs_no_call(open_memory: Open) -> None:
@@ -315,30 +353,24 @@ async def test_two_at_once_for_one_user_store_everything_once(open_memory: Open,
     assert sorted(one.text for one in await everything(memory)) == [f"Ana owns boat {number}." for number in range(6)]
 
 
-async def test_two_conversations_at_once_make_one_chain(open_memory: Open, reader: Make, chat_of: Make) -> None:
+async def test_two_conversations_at_once_make_one_chain(
+    open_memory: Open, reader: Make, chat_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both find the same memory in force, and both decide that it changed."""
     both = asyncio.Barrier(2)
     memory = open_memory(reader())
     await memory.remember(chat_of("Ana: Ana lives in Berlin."), user_id="ana", conversation_id="first")
-    store = memory.resources.store
-    commit = store.commit
-
-    async def together(change: Any) -> None:
-        await commit(change)
-
-    find = store.rank_memories
+    find = memory.resources.store.rank_memories
 
     async def found_together(rankings: Any) -> Any:
         rows = await find(rankings)
-        try:
-            async with asyncio.timeout(2):
+        # One at a time is what should be; then nobody else comes.
+        with suppress(TimeoutError, asyncio.BrokenBarrierError):
+            async with asyncio.timeout(1):
                 await both.wait()
-        except (TimeoutError, asyncio.BrokenBarrierError):
-            pass  # one at a time is what should be
         return rows
 
-    store.commit = together  # type: ignore[method-assign]
-    store.rank_memories = found_together  # type: ignore[method-assign]
+    monkeypatch.setattr(memory.resources.store, "rank_memories", found_together)
     await asyncio.gather(
         memory.remember(chat_of("Ana: Ana lives in Porto.", start=1), user_id="ana", conversation_id="second"),
         memory.remember(chat_of("Ana: Ana lives in Faro.", start=2), user_id="ana", conversation_id="third"),

@@ -26,7 +26,7 @@ from dualmem.graphs.recall import build_recall_graph
 from dualmem.integrations.checkpoints import checkpoint_types, serializer
 from dualmem.records import Recollection, Scope
 
-THREAD = {"configurable": {"thread_id": "t1"}}
+THREAD: Any = {"configurable": {"thread_id": "t1"}}
 LINES = ("Ana: Ana lives in Porto.", "Ana: Ana plays the cello.")
 
 
@@ -87,7 +87,7 @@ async def test_a_run_that_failed_goes_on_where_it_was(
     failing = True
 
     async def fail(*given: Any) -> Any:
-        if failing and monkeypatch is not None and memory.resources.chat(memory.settings).model.calls("gate"):  # type: ignore[attr-defined]
+        if failing and memory.resources.chat(memory.settings).model.calls("gate"):  # type: ignore[attr-defined]
             message = "the disk is away"
             raise StoreError(message)
         return await whole(*given)
@@ -114,7 +114,7 @@ async def test_every_record_in_a_state_is_known_to_the_serializer(
 ) -> None:
     memory = talking()
     saver = InMemorySaver(serde=serializer())
-    recall = build_recall_graph(memory.resources).copy(update={"checkpointer": saver})
+    recall: Any = build_recall_graph(memory.resources).copy(update={"checkpointer": saver})
     await memory.remember(chat_of(*LINES), user_id="ana")
     await recall.ainvoke({"user_id": "ana", "question": "Where?", "scope": Scope(speakers=("Ana",))}, THREAD)
     history = [state async for state in recall.aget_state_history(THREAD)]
@@ -167,7 +167,7 @@ async def test_a_person_is_asked_between_recall_and_the_rest(
     async def check(state: HostState) -> HostState:
         return {"answer": interrupt(state["answer"])}
 
-    graph = (
+    graph: Any = (
         StateGraph(HostState)
         .add_node("recall", memory.recall_graph)
         .add_node("check", check)
@@ -190,7 +190,7 @@ async def test_the_next_recall_of_a_thread_starts_afresh(
     """Neither the question, the scope nor the costs of the run before are carried into a new one."""
     memory = talking()
     await memory.remember(chat_of(*LINES), user_id="ana")
-    recall = memory.recall_graph.copy(update={"checkpointer": InMemorySaver(serde=serializer())})
+    recall: Any = memory.recall_graph.copy(update={"checkpointer": InMemorySaver(serde=serializer())})
     fast = {"gate": "never"}
     first = await recall.ainvoke(
         {"user_id": "ana", "messages": [HumanMessage("Where?")], "scope": Scope(speakers=("Bea",))},
@@ -209,7 +209,7 @@ async def test_the_next_ingestion_of_a_thread_starts_afresh(
     talking: Callable[..., DualMem], chat_of: Callable[..., Any]
 ) -> None:
     memory = talking()
-    ingestion = memory.ingestion_graph.copy(update={"checkpointer": InMemorySaver(serde=serializer())})
+    ingestion: Any = memory.ingestion_graph.copy(update={"checkpointer": InMemorySaver(serde=serializer())})
     for number, line in enumerate(LINES):
         result = await ingestion.ainvoke({"user_id": "ana", "messages": chat_of(line, start=number)}, THREAD)
         assert (result["receipt"].turns_stored, result["receipt"].memories_made) == (1, 1)
@@ -234,7 +234,7 @@ def test_strict_checkpointers_read_the_states(tmp_path: Path) -> None:
             }
             memory = DualMem(chat_model=ScriptedChatModel(script=script), embeddings=WordEmbeddings(), store=":memory:")
             await memory.remember(["I live in Porto."], user_id="ana")
-            recall = memory.recall_graph.copy(update={"checkpointer": InMemorySaver(serde=serializer())})
+            recall: Any = memory.recall_graph.copy(update={"checkpointer": InMemorySaver(serde=serializer())})
             thread = {"configurable": {"thread_id": "t"}}
             await recall.ainvoke({"user_id": "ana", "question": "Where?"}, thread)
             values = (await recall.aget_state(thread)).values

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
+from langchain.agents import create_agent as typed_create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, SummarizationMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
@@ -20,7 +20,10 @@ from dualmem.cleaning import INJECTED_CLOSE, INJECTED_OPEN
 from dualmem.errors import InvalidUser, ModelUnavailable, StoreError
 from dualmem.integrations.middleware import MemoryMiddleware
 
-THREAD = {"configurable": {"thread_id": "t1", "user_id": "ana"}}
+THREAD: Any = {"configurable": {"thread_id": "t1", "user_id": "ana"}}
+
+create_agent: Any = typed_create_agent
+"""Without its overloads: what the tests give it is what people give it, and not what its types spell out."""
 
 
 @tool
@@ -114,7 +117,7 @@ async def test_another_thread_remembers(talking: Callable[..., DualMem], agent_m
     model = agent_model("Good.", "In Porto.")
     agent = create_agent(model, middleware=[MemoryMiddleware(memory)], checkpointer=InMemorySaver())
     await agent.ainvoke({"messages": [HumanMessage("Ana lives in Porto.")]}, THREAD)
-    other = {"configurable": {"thread_id": "t2", "user_id": "ana"}}
+    other: Any = {"configurable": {"thread_id": "t2", "user_id": "ana"}}
     await agent.ainvoke({"messages": [HumanMessage("Where does Ana live?")]}, other)
     assert "Ana lives in Porto." in injected(model.requests[1])[0].text
 

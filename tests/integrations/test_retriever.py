@@ -85,6 +85,9 @@ async def test_langchain_qdrant_reads_the_same_memories(in_memory: DualMem, chat
         "Ana lives in Porto."
     ]
     assert len(await store.as_retriever(search_kwargs={"k": 2}).ainvoke("cello")) == 2
+    assert len(store.max_marginal_relevance_search("Ana", k=2, fetch_k=3)) == 2
+    ((_, score), *_) = store.similarity_search_with_score("Ana lives in Porto.", k=1)
+    assert score == pytest.approx(1.0, abs=1e-4)
 
 
 async def test_langchain_qdrant_cannot_see_others(in_memory: DualMem, chat_of: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ from dualmem import DualMem, Scope
 from dualmem.context import Context
 from dualmem.deliberation.chunks import cut_chunks, halves, needs_everything, plan_waves
 from dualmem.deliberation.ledger import in_order
-from dualmem.errors import InvalidUser, ModelUnavailable, StoreError
+from dualmem.errors import InvalidUser, ModelError, ModelUnavailable, StoreError
 from dualmem.nodes.deliberation.answer import NOTHING, answer
 from dualmem.nodes.deliberation.extract import extract
 from dualmem.nodes.deliberation.filter import filter_facts
@@ -351,12 +351,15 @@ async def test_where_no_chunk_could_be_read_the_fast_answer_goes_out_as_degraded
     assert found.coverage.failures == ("refused",)
 
 
-async def test_a_deliberation_of_its_own_that_failed_does_not_say_that_it_found_nothing(
+async def test_a_deliberation_of_its_own_that_failed_is_an_error(
     open_memory: Open, runtime_of: RuntimeOf, a_turn: Make
 ) -> None:
-    found = await answered(answering(open_memory), runtime_of, chunked(a_turn, *FAILED) | {"facts": []})
-    assert found.route == "degraded"
-    assert found.answer != NOTHING
+    """There is no fast answer to fall back on, and to have found nothing is something else."""
+    with pytest.raises(ModelError, match="refused"):
+        await answered(answering(open_memory), runtime_of, chunked(a_turn, *FAILED) | {"facts": []})
+    memory = answering(open_memory, ConnectionError("refused"))
+    with pytest.raises(ModelError, match="refused"):
+        await answered(memory, runtime_of, chunked(a_turn, *READ) | {"facts": [fact()]})
 
 
 async def test_parts_of_one_turn_that_fail_in_several_chunks_are_one_failed_turn(
@@ -447,7 +450,8 @@ async def test_where_remembering_fails_the_answer_stands(
         raise error
 
     monkeypatch.setattr(memory.resources.store, "commit", failing)
-    assert await remember(state, runtime_of(memory)) == {}
+    state |= await remember(state, runtime_of(memory))
+    assert (state["recollection"].answer, state["recollection"].route) == ("x", "deliberate")
 
 
 @pytest.mark.parametrize("options", [{"write_back": False}, {}])
@@ -460,4 +464,6 @@ async def test_nothing_is_remembered_where_that_is_off_or_nothing_was_found(
     turn = (await stored_turns(memory))[0]
     state = chunked(a_turn, *READ) | {"facts": [fact(turn_ids=(turn.id,))], "drafted": FAST}
     state |= await answer(state, runtime_of(memory))
-    assert await remember(state, runtime_of(memory)) == {}
+    before = await memory.memories(user_id="ana", states=())
+    await remember(state, runtime_of(memory))
+    assert await memory.memories(user_id="ana", states=()) == before

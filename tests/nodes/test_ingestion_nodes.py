@@ -218,7 +218,7 @@ def evolving(a_memory: Callable[..., Memory], **tally: int) -> IngestionState:
         **OWNER,  # type: ignore[typeddict-item]
         "working": working,
         "group": ["B", "A", "C"],
-        "tally": [IngestReceipt(**OWNER, **tally)],  # type: ignore[arg-type]
+        "tally": [IngestReceipt.model_validate({**OWNER, **tally})],
     }
 
 

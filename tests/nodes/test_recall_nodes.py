@@ -41,7 +41,11 @@ async def test_retrieve_packs_what_was_found(
 
 
 async def test_the_question_is_the_last_human_message(open_memory: Open, runtime_of: RuntimeOf) -> None:
-    messages = [HumanMessage("first"), HumanMessage([{"type": "text", "text": "second"}]), AIMessage("third")]
+    messages: list[Any] = [
+        HumanMessage("first"),
+        HumanMessage([{"type": "text", "text": "second"}]),
+        AIMessage("third"),
+    ]
     update = await retrieve({"user_id": "ana", "messages": messages}, runtime_of(open_memory()))
     assert update["question"] == "second"
     update = await retrieve({"user_id": "ana", "messages": messages, "question": "mine"}, runtime_of(open_memory()))

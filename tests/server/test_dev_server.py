@@ -56,7 +56,9 @@ async def test_what_json_can_carry_is_enough_for_an_input(client: Any) -> None:
     }
     found = await client.runs.wait(None, "recall", input=asked)
     assert found["recollection"]["evidence"][0]["text"] == "Tom plays chess."
-    elsewhere = await client.runs.wait(None, "recall", input={**asked, "scope": {"speakers": ["Bea"]}})
+    elsewhere = await client.runs.wait(
+        None, "recall", input={**asked, "scope": {"speakers": ["Bea"]}}, context={"gate": "never"}
+    )
     assert elsewhere["recollection"]["outcome"] == "nothing_relevant"
 
 
@@ -193,3 +195,16 @@ async def test_a_run_can_be_cancelled_and_the_next_one_works(client: Any) -> Non
     assert (await client.runs.get(thread, slow["run_id"]))["status"] == "interrupted"
     found = await client.runs.wait(thread, "recall", input={"user_id": "hal", "question": "What does Hal like?"})
     assert found["recollection"]["outcome"] == "answered"
+
+
+async def test_the_servers_own_mcp_endpoint_offers_the_graphs(client: Any, server: Any) -> None:
+    """With the official client, over loopback HTTP."""
+    mcp = pytest.importorskip("mcp")
+    await client.runs.wait(None, "ingestion", input={"user_id": "ivo", "messages": say("Ivo likes figs.")})
+    async with mcp.Client(f"{server.url}/mcp/", mode="legacy") as desk:
+        tools = {tool.name: tool for tool in (await desk.list_tools()).tools}
+        assert {"recall", "ingestion", "deliberation"} <= set(tools)
+        assert "question" in tools["recall"].input_schema["properties"]
+        result = await desk.call_tool("recall", {"user_id": "ivo", "question": "What does Ivo like?"})
+        assert not result.is_error
+        assert "Ivo likes figs." in result.content[0].text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from email.parser import BytesParser
@@ -190,7 +191,7 @@ def metadata(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def labels(run: dict[str, Any]) -> set[str]:
-    return {tag for tag in run["tags"] if tag.startswith(("route:", "verdict:"))}
+    return {tag for tag in run["tags"] if tag.startswith(("route:", "verdict:", "failed:"))}
 
 
 async def test_a_fast_recall_says_so(endpoint: Recorder, traced: Callable[..., Any]) -> None:
@@ -220,7 +221,7 @@ async def test_a_deliberated_recall_says_so_and_has_a_run_for_each_chunk(
         gate=grades(complete=False, reason="the year is missing", missing="the year"), options={"chunk_turns": 1}
     )
     (recall,) = endpoint.named("recall")
-    assert labels(recall) == {"route:deliberate", "verdict:fail"}
+    assert labels(recall) == {"route:deliberate", "verdict:fail", "failed:complete"}
     seen = metadata(recall)
     assert (seen["route"], seen["verdict"], seen["complete"]) == ("deliberate", "fail", False)
     assert (seen["reason"], seen["missing"]) == ("the year is missing", "the year")
@@ -327,7 +328,21 @@ async def test_nothing_that_was_said_is_sent_when_it_is_hidden(endpoint: Recorde
 
 
 async def test_an_anonymizer_works_on_it_before_it_is_sent(endpoint: Recorder, traced: Callable[..., Any]) -> None:
-    anonymizer = create_anonymizer([{"pattern": "Porto", "replace": "[city]"}])
+    anonymizer = create_anonymizer([{"pattern": re.compile("Porto"), "replace": "[city]"}])
     await traced(question="Does Ana live in Porto?", client={"anonymizer": anonymizer})
     assert b"[city]" in endpoint.raw
     assert b"Porto" not in endpoint.raw
+
+
+async def test_metadata_is_not_sent_when_it_is_hidden(
+    endpoint: Recorder, traced: Callable[..., Any], grades: Callable[..., Any]
+) -> None:
+    hidden = {"hide_inputs": True, "hide_outputs": True, "hide_metadata": True}
+
+    def gate(_: str) -> Any:
+        return grades(complete=False, reason="Lisbon is missing", missing="Lisbon")
+
+    await traced(gate=gate, client=hidden)
+    (recall,) = endpoint.named("recall")
+    assert b"Lisbon" not in endpoint.raw
+    assert labels(recall) == {"route:deliberate", "verdict:fail", "failed:complete"}

@@ -94,7 +94,7 @@ def read_mem0_collection(client: QdrantClient, collection: str = "mem0") -> dict
     """Return the memories in mem0's Qdrant collection, by user.
 
     Args:
-        client: A client of mem0's database, `QdrantClient(path="/tmp/qdrant")` by mem0's own default.
+        client: A client of mem0's database, `QdrantClient(path=...)` where it is embedded.
         collection: Its collection.
 
     Raises:

@@ -7,15 +7,17 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, cast
 from weakref import WeakKeyDictionary
 
 from langchain.agents.middleware.types import (
     AgentMiddleware,
     AgentState,
+    ContextT,
     ModelRequest,
     ModelResponse,
     PrivateStateAttr,
+    ResponseT,
 )
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langgraph.config import get_config
@@ -45,14 +47,14 @@ _SUMMARY: Final = "summarization"
 """How LangChain's SummarizationMiddleware marks the message that stands for those it took out."""
 
 
-class MemoryState(AgentState[Any]):
+class MemoryState(AgentState[ResponseT]):
     """What the middleware keeps in an agent's state, private to it."""
 
     dualmem_context: NotRequired[Annotated[str, PrivateStateAttr]]
     """What was recalled for the turn at hand; recalled once, however often the model is called in it."""
 
 
-class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
+class MemoryMiddleware(AgentMiddleware[MemoryState[ResponseT], ContextT, ResponseT]):
     """Give an agent long-term memory without a tool call.
 
     When a turn begins, its question (the last human message) is looked up, and what is found goes into every model
@@ -74,7 +76,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         options: Settings for the calls, such as `context_tokens=1000`.
     """
 
-    state_schema = MemoryState
+    state_schema = cast("type[MemoryState[ResponseT]]", MemoryState)
 
     def __init__(
         self,
@@ -95,29 +97,31 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self._futures: set[Future[None]] = set()
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 
-    def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    def before_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:  # noqa: ARG002
         """Recall what the turn may need."""
         question = self._question(state)
         return wait_for(self._recalled(question, self._user())) if question else {"dualmem_context": ""}
 
-    async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    async def abefore_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:  # noqa: ARG002
         """Recall what the turn may need."""
         question = self._question(state)
         return await self._recalled(question, self._user()) if question else {"dualmem_context": ""}
 
     def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+        self, request: ModelRequest[ContextT], handler: Callable[[ModelRequest[ContextT]], ModelResponse[ResponseT]]
+    ) -> ModelResponse[ResponseT]:
         """Call the model with what was recalled."""
         return handler(_with_context(request))
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
+        self,
+        request: ModelRequest[ContextT],
+        handler: Callable[[ModelRequest[ContextT]], Awaitable[ModelResponse[ResponseT]]],
+    ) -> ModelResponse[ResponseT]:
         """Call the model with what was recalled."""
         return await handler(_with_context(request))
 
-    def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def after_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:
         """Remember the turn."""
         if self._remember == "off":
             return None
@@ -130,7 +134,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             future.add_done_callback(self._futures.discard)
         return None
 
-    async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+    async def aafter_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:
         """Remember the turn."""
         if self._remember == "off":
             return None
@@ -158,7 +162,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     def _user(self) -> str:
         return user_of_run(self._fixed_user)
 
-    def _question(self, state: MemoryState) -> str:
+    def _question(self, state: MemoryState[ResponseT]) -> str:
         if self._recall == "off":
             return ""
         place = _last_human(state["messages"])

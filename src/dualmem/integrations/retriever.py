@@ -186,7 +186,7 @@ def _payload(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Embeddings(Embeddings):
-    """The memory's own embedding model, for one question at a time."""
+    """The memory's own embedding model."""
 
     def __init__(self, memory: DualMem) -> None:
         self._embedder = memory.resources.embedder
@@ -194,5 +194,6 @@ class _Embeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         return list(wait_for(self._embedder.query(text)))
 
-    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:  # noqa: ARG002
-        raise StoreError(_READING_ONLY)
+    def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
+        # langchain-qdrant asks for one only to see how many numbers a vector has.
+        return [list(vector) for vector in wait_for(self._embedder.documents(texts))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -30,6 +30,17 @@ NOTES = "notes"
 SHOWN_EVIDENCE = 8
 """Evidence lines beneath an answer."""
 
+QuestionArgument = Annotated[str, Field(min_length=1, description="A full question, with names instead of pronouns.")]
+StatementArgument = Annotated[
+    str,
+    Field(min_length=1, description="One clear sentence with names instead of pronouns, in the user's language."),
+]
+MemoryIdArgument = Annotated[
+    str, Field(min_length=4, description="Id of the memory, as list_memories or recall shows it.")
+]
+AboutArgument = Annotated[str, Field(description="What they should be about; empty for the latest ones.")]
+LimitArgument = Annotated[int, Field(ge=1, le=100, description="Most memories to list.")]
+
 _SHORT_ID = 8
 """Characters of an id that a model is shown: enough to name one memory of a user, short enough to copy."""
 
@@ -46,7 +57,8 @@ def memory_tools(memory: DualMem, *, user_id: str | None = None, **options: Any)
         user_id: Fixes the user, for an application with one.
         options: Settings for the calls of `recall` and `remember`, such as `gate="never"`.
     """
-    kinds: list[type[_MemoryTool]] = [RecallTool, RememberTool, ForgetTool, ListMemoriesTool]
+    # Name and description are each class's own.
+    kinds: tuple[Any, ...] = (RecallTool, RememberTool, ForgetTool, ListMemoriesTool)
     return [kind(memory=memory, fixed_user=user_id, options=dict(options)) for kind in kinds]
 
 
@@ -95,7 +107,7 @@ class _MemoryTool(BaseTool):
 class Question(BaseModel):
     """Arguments of `recall`."""
 
-    question: str = Field(min_length=1, description="A full question, with names instead of pronouns.")
+    question: QuestionArgument
 
 
 class RecallTool(_MemoryTool):
@@ -136,9 +148,7 @@ def _told(found: Recollection) -> str:
 class Statement(BaseModel):
     """Arguments of `remember`."""
 
-    statement: str = Field(
-        min_length=1, description="One clear sentence with names instead of pronouns, in the user's language."
-    )
+    statement: StatementArgument
 
 
 class RememberTool(_MemoryTool):
@@ -177,7 +187,7 @@ class RememberTool(_MemoryTool):
 class MemoryId(BaseModel):
     """Arguments of `forget`."""
 
-    memory_id: str = Field(min_length=4, description="Id of the memory, as list_memories or recall shows it.")
+    memory_id: MemoryIdArgument
 
 
 class ForgetTool(_MemoryTool):
@@ -207,8 +217,8 @@ class ForgetTool(_MemoryTool):
 class Listing(BaseModel):
     """Arguments of `list_memories`."""
 
-    about: str = Field("", description="What they should be about; empty for the latest ones.")
-    limit: int = Field(20, ge=1, le=100, description="Most memories to list.")
+    about: AboutArgument = ""
+    limit: LimitArgument = 20
 
 
 class ListMemoriesTool(_MemoryTool):
@@ -233,7 +243,7 @@ class ListMemoriesTool(_MemoryTool):
         if about.strip():
             items = await self.memory.search(about, user_id=user_id, **self.options)
             ids = dict.fromkeys(item.memory_id for item in items if item.memory_id in active)
-            chosen = [active[memory_id] for memory_id in ids if memory_id is not None][:limit]
+            chosen = [active[memory_id] for memory_id in ids][:limit]
         else:
             chosen = list(active.values())[-limit:]
         if not chosen:
