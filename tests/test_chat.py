@@ -57,8 +57,8 @@ class FakeModel(BaseChatModel):
     async def _agenerate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
         self.seen.append(messages)
@@ -293,7 +293,7 @@ class ToolCalling(FakeModel):
 
     bound: list[dict[str, Any]] = Field(default_factory=list)
 
-    def bind_tools(self, tools: Any, *, tool_choice: Any = None, **kwargs: Any) -> Runnable[Any, AIMessage]:  # noqa: ARG002
+    def bind_tools(self, tools: Any, *, tool_choice: Any = None, **kwargs: Any) -> Runnable[Any, AIMessage]:
         self.bound.extend(tools)
         return self.bind(**kwargs)
 

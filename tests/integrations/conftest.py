@@ -25,15 +25,15 @@ class ScriptedAgentModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted-agent"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:  # noqa: ARG002
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
         return self
 
     def _generate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        **kwargs: Any,  # noqa: ARG002
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
     ) -> ChatResult:
         self.requests.append(list(messages))
         reply = self.replies[len(self.requests) - 1]
