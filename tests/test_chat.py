@@ -16,7 +16,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import BaseModel, Field
 
 from dualmem.chat import Chat, Prompt, strict_schema
-from dualmem.errors import ModelUnavailable, ReplyTruncated, UnreadableReply
+from dualmem.errors import ConfigurationError, ModelUnavailable, ReplyTruncated, UnreadableReply
 
 
 class Place(BaseModel):
@@ -178,6 +178,27 @@ async def test_a_call_given_up_makes_room_for_the_next() -> None:
     assert (await chat.ask(PROMPT)).value.city == "Porto"
 
 
+async def test_a_model_that_starts_first_starts_outside_of_the_time_of_its_call() -> None:
+    started: list[str] = []
+
+    async def start() -> None:
+        await asyncio.sleep(0.1)
+        started.append("once")
+
+    chat = Chat(FakeModel(replies=[PORTO]), timeout=0.05, ready=start)
+    assert (await chat.ask(PROMPT)).value.city == "Porto"
+    assert started == ["once"]
+
+
+async def test_what_keeps_a_model_from_starting_reaches_the_caller_as_it_is() -> None:
+    async def fail() -> None:
+        message = "no such file"
+        raise ConfigurationError(message)
+
+    with pytest.raises(ConfigurationError, match="no such file"):
+        await Chat(FakeModel(replies=[PORTO]), ready=fail).ask(PROMPT)
+
+
 async def test_cancelling_is_no_error_of_the_model() -> None:
     task = asyncio.create_task(Chat(FakeModel(replies=[never])).ask(PROMPT))
     await asyncio.sleep(0)
@@ -318,17 +339,22 @@ async def test_a_tool_call_that_does_not_fit_is_repaired() -> None:
 async def test_a_model_with_tool_calling_can_be_asked_at_another_temperature() -> None:
     model = ToolCalling(replies=[called({"city": "Porto"})])
     assert (await Chat(model).ask(PROMPT, temperature=0.7)).value.city == "Porto"
+    assert model.options == [{"temperature": 0.7}]
 
 
 class Structured(FakeModel):
     """A model whose class brings structured output of its own."""
 
     asked: list[dict[str, Any]] = Field(default_factory=list)
+    temperature: float = 0.0
 
     def with_structured_output(
         self, schema: Any, *, include_raw: bool = False, **kwargs: Any
     ) -> Runnable[Any, dict[str, Any] | BaseModel]:
-        self.asked.append({"schema": schema, "include_raw": include_raw, **kwargs})
+        if kwargs:
+            message = f"Received unsupported arguments {kwargs}"
+            raise ValueError(message)
+        self.asked.append({"schema": schema, "include_raw": include_raw, "temperature": self.temperature})
 
         async def wrapped(messages: Any) -> dict[str, Any]:
             return {"raw": await self.ainvoke(messages), "parsed": None, "parsing_error": None}
@@ -342,6 +368,14 @@ async def test_a_model_with_structured_output_of_its_own_is_asked_by_it() -> Non
     (asked,) = model.asked
     assert asked["include_raw"] is True
     assert asked["schema"] == {"title": "gate_majority", **SCHEMA}
+
+
+async def test_a_model_with_structured_output_of_its_own_can_be_asked_at_another_temperature() -> None:
+    model = Structured(replies=[PORTO, PORTO])
+    chat = Chat(model)
+    await chat.ask(PROMPT, temperature=0.7)
+    await chat.ask(PROMPT)
+    assert [asked["temperature"] for asked in model.asked] == [0.7, 0.0]
 
 
 class Unable(FakeModel):

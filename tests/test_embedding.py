@@ -7,7 +7,7 @@ from langchain_core.embeddings import Embeddings
 
 from dualmem import embedding
 from dualmem.embedding import BATCH, Embedder
-from dualmem.errors import ModelUnavailable
+from dualmem.errors import ModelNotConfigured, ModelUnavailable
 from dualmem.testing import WordEmbeddings
 
 
@@ -47,6 +47,22 @@ async def test_a_text_is_embedded_once(model: Counting) -> None:
     await embedder.documents(["a", "b", "a"])
     await embedder.documents(["b", "c"])
     assert model.batches == [["a", "b"], ["c"]]
+
+
+async def test_an_error_of_our_own_reaches_the_caller_as_it_is() -> None:
+    class Missing(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            message = "the package is not installed"
+            raise ModelNotConfigured(message)
+
+        def embed_query(self, text: str) -> list[float]:
+            return self.embed_documents([text])[0]
+
+    embedder = Embedder(Missing(), name="m")
+    with pytest.raises(ModelNotConfigured, match="not installed"):
+        await embedder.documents(["a"])
+    with pytest.raises(ModelNotConfigured, match="not installed"):
+        await embedder.query("a")
 
 
 async def test_no_text_is_no_call(model: Counting) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -62,6 +62,7 @@ class Chat:
         timeout: Limit of one call, in seconds.
         concurrency: Calls at once.
         max_output_tokens: Passed on to models that are called by the OpenAI protocol; None leaves it to them.
+        ready: Awaited before each call and outside of its time, for a model that has to be started first.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Chat:
         timeout: float = 120.0,
         concurrency: int = 8,
         max_output_tokens: int | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.model = model
+        self._ready = ready
         self._timeout = timeout
         self._concurrency = concurrency
         self._max_output_tokens = max_output_tokens
@@ -99,10 +102,12 @@ class Chat:
     async def _call(
         self, prompt: Prompt[T], messages: Sequence[BaseMessage], temperature: float | None
     ) -> tuple[AIMessage, ModelCall]:
-        runnable = self._runnable(prompt, temperature)
         async with self._limit():
+            if self._ready is not None:
+                await self._ready()
             started = time.perf_counter()
             try:
+                runnable = self._runnable(prompt, temperature)
                 async with asyncio.timeout(self._timeout):
                     reply = await runnable.ainvoke(list(messages))
             except TimeoutError as error:
@@ -110,7 +115,7 @@ class Chat:
                 raise ModelUnavailable(message) from error
             except DualmemError:
                 raise
-            except Exception as error:
+            except Exception as error:  # each provider's client has errors of its own
                 raise _translate(prompt.step, error) from error
             seconds = time.perf_counter() - started
         reply = _raw(reply)
@@ -130,19 +135,23 @@ class Chat:
     def _runnable(self, prompt: Prompt[T], temperature: float | None) -> Runnable[Any, Any]:
         """Return the model, set up to reply by the prompt's schema in the way it knows best."""
         options: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
+        name = prompt.step.replace(".", "_")
         if _is_openai(self.model):
             hosted = not getattr(self.model, "openai_api_base", None)
             schema = strict_schema(prompt.schema) if hosted else dict(prompt.schema)
             options["response_format"] = {
                 "type": "json_schema",
-                "json_schema": {"name": prompt.step.replace(".", "_"), "schema": schema, "strict": True},
+                "json_schema": {"name": name, "schema": schema, "strict": True},
             }
             if self._max_output_tokens is not None:
                 options["max_tokens"] = self._max_output_tokens
             return self.model.bind(**options)
-        if _has_native_structure(self.model):
-            schema = {"title": prompt.step.replace(".", "_"), **prompt.schema}
-            return self.model.with_structured_output(schema, include_raw=True, **options)
+        schema = {"title": name, **prompt.schema}
+        if _overrides(self.model, "with_structured_output"):
+            # Providers refuse or ignore other arguments here, so that a temperature goes into the model itself.
+            return _at(self.model, temperature).with_structured_output(schema, include_raw=True)
+        if _overrides(self.model, "bind_tools"):
+            return self.model.bind_tools([schema], tool_choice="any", **options)
         return self.model.bind(**options) if options else self.model
 
 
@@ -208,12 +217,15 @@ def _is_openai(model: BaseChatModel) -> bool:
     return any(base.__module__.startswith("langchain_openai.") for base in type(model).__mro__)
 
 
-def _has_native_structure(model: BaseChatModel) -> bool:
-    """Whether the model's class brings tool calling or structured output of its own."""
+def _overrides(model: BaseChatModel, method: str) -> bool:
+    """Whether the model's class brings a method of its own, in place of one that every chat model has."""
     from langchain_core.language_models import BaseChatModel  # noqa: PLC0415
 
-    kind = type(model)
-    return (
-        kind.with_structured_output is not BaseChatModel.with_structured_output
-        or kind.bind_tools is not BaseChatModel.bind_tools
-    )
+    return getattr(type(model), method) is not getattr(BaseChatModel, method)
+
+
+def _at(model: BaseChatModel, temperature: float | None) -> BaseChatModel:
+    """Return the model at another temperature, or as it is where its class has no such field."""
+    if temperature is None or "temperature" not in type(model).model_fields:
+        return model
+    return model.model_copy(update={"temperature": temperature})

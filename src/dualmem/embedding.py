@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dualmem.errors import ModelUnavailable
+from dualmem.errors import DualmemError, ModelUnavailable
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -55,7 +55,9 @@ class Embedder:
             batch = missing[start : start + BATCH]
             try:
                 vectors = await self._embeddings.aembed_documents(batch)
-            except Exception as error:
+            except DualmemError:
+                raise
+            except Exception as error:  # each provider's client has errors of its own
                 raise self._failed(error) from error
             if len(vectors) != len(batch):
                 message = f"embedding with {self.name!r} gave {len(vectors)} vectors for {len(batch)} texts"
@@ -77,7 +79,9 @@ class Embedder:
             return cached
         try:
             vector = tuple(await self._embeddings.aembed_query(text))
-        except Exception as error:
+        except DualmemError:
+            raise
+        except Exception as error:  # each provider's client has errors of its own
             raise self._failed(error) from error
         self._keep(True, text, vector)
         return vector

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dualmem.chat import Chat
+from dualmem.config import is_local
 from dualmem.embedding import Embedder
 from dualmem.errors import ConfigurationError, ModelNotConfigured
 
@@ -66,26 +68,50 @@ def make_chat(settings: Settings, model: BaseChatModel | None = None) -> Chat:
         ModelNotConfigured: None is set.
         ConfigurationError: The name means nothing, or its package is not installed.
     """
+    if model is not None:
+        return Chat(model, timeout=settings.call_timeout, concurrency=settings.max_concurrency)
+    name = chat_name(settings)
+    if is_local(name):
+        return _local_chat(name, settings)
     return Chat(
-        model or _chat_model(chat_name(settings), settings),
+        _chat_model(name, settings),
         timeout=settings.call_timeout,
         concurrency=settings.max_concurrency,
-        max_output_tokens=settings.max_output_tokens if model is None else None,
+        max_output_tokens=settings.max_output_tokens,
+    )
+
+
+def _local_chat(name: str, settings: Settings) -> Chat:
+    from dualmem.local.server import SLOTS, local_chat_model, local_server  # noqa: PLC0415 - only where it is used
+
+    _, _, file = name.partition(":")
+    path = Path(file).expanduser() if file else None
+    cache_dir = Path(settings.cache_dir).expanduser()
+    server = local_server(path, cache_dir)
+
+    async def ready() -> None:
+        if not server.running:
+            await asyncio.to_thread(server.start)
+
+    model = local_chat_model(
+        path,
+        cache_dir=cache_dir,
+        temperature=settings.temperature,
+        max_tokens=settings.max_output_tokens,
+        timeout=settings.call_timeout,
+    )
+    return Chat(
+        model,
+        timeout=settings.call_timeout,
+        # A call that waits for a slot of the server would wait in its own time.
+        concurrency=min(settings.max_concurrency, SLOTS),
+        max_output_tokens=settings.max_output_tokens,
+        ready=ready,
     )
 
 
 def _chat_model(name: str, settings: Settings) -> BaseChatModel:
     provider, _, rest = name.partition(":")
-    if provider == "local":
-        from dualmem.local.server import local_chat_model  # noqa: PLC0415 - needs the extra `local`
-
-        return local_chat_model(
-            Path(rest).expanduser() if rest else None,
-            cache_dir=Path(settings.cache_dir).expanduser(),
-            temperature=settings.temperature,
-            max_tokens=settings.max_output_tokens,
-            timeout=settings.call_timeout,
-        )
     if provider == "openai" or settings.base_url:
         from langchain_openai import ChatOpenAI  # noqa: PLC0415 - slow to import
         from pydantic import SecretStr  # noqa: PLC0415

@@ -40,6 +40,8 @@ STEPS: dict[str, str] = {
     "agree": "Compare them, as JSON.",
     "deliberate.extract": "Collect the facts that help to answer the question, as JSON.",
     "deliberate.filter": "Select, as JSON.",
+    "judge": "Judge the answer, as JSON.",
+    "rubric_judge": "Check the requirement, as JSON.",
 }
 """How a step is known from the last message of its prompt."""
 

@@ -35,15 +35,17 @@ _SHOWN = 8
 
 def _progress(*, quiet: bool) -> Progress:
     """Return a progress display; on stderr, so that output can be piped."""
+    console = Console(stderr=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
-        disable=quiet,
+        # Elsewhere than in a terminal the display leaves an empty line behind.
+        disable=quiet or not console.is_terminal,
     )
 
 
