@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +23,9 @@ Case = tuple[Memory, list[Memory]]
 
 STRICTER = 0.25
 """How much more alike, in cosine, two states must be whose attributes differ, before one retires the other."""
+
+_REASONS: Mapping[Strategy, str] = {"merge": "says the same", "contradict": "both cannot be true"}
+"""What a pair's relation rests on where no word of the new statement says so."""
 
 NOT_OFFERED = "decision on a memory that was not offered"
 
@@ -135,7 +138,7 @@ async def _compare(cases: Sequence[Case], context: Context) -> tuple[list[Propos
             if strategy in {"supersede", "contradict"} and not await _compete(reply.value, old, memory, context):
                 rejected.append(f"{strategy}: another attribute")
             elif strategy is not None:
-                reason = f"{reply.value.old_about}: {reply.value.sign or reply.value.relation}"
+                reason = f"{reply.value.old_about}: {reply.value.sign or _REASONS[strategy]}"
                 proposals.append(Proposal(memory.id, old.id, strategy, reason))
                 break
     return proposals, rejected, calls
@@ -158,13 +161,14 @@ def pair_strategy(reply: PairReply, old: Memory, new: Memory) -> Strategy | None
 async def _compete(reply: PairReply, old: Memory, new: Memory, context: Context) -> bool:
     """Whether two memories are about the same attribute.
 
-    By the attribute found at extraction; else by what the comparison itself called them, and then only if they are
-    similar: two claims as much as `compete_similarity`, an old and a new state more, since a wrong retirement hides
-    a memory.
+    By the attribute found at extraction; else by a word that both texts share beside the names of whom they are
+    about (what a small model says a text is about is no evidence), and then only if they are similar: two claims as
+    much as `compete_similarity`, an old and a new state more, since a wrong retirement hides a memory.
     """
     if same_attribute(old, new):
         return True
-    if not set(tokens(reply.old_about)) & set(tokens(reply.new_about)):
+    names = set(tokens(" ".join((old.subject, old.speaker, new.subject, new.speaker))))
+    if not (set(tokens(old.text)) & set(tokens(new.text))) - names:
         return False
     least = context.settings.compete_similarity
     return await _likeness(old, new, context) >= (least + STRICTER if reply.relation == "changed" else least)
