@@ -1,0 +1,1 @@
+"""The memory as a person sees it: a local web page."""
