@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("graphs",),
     ("memory", "testing"),
     ("integrations",),
-    ("cli", "evals"),
+    ("cli", "evals", "explorer"),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

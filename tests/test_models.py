@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +72,40 @@ def test_an_object_takes_the_place_of_a_name() -> None:
     assert (embedder.name, embedder.known_dimension) == ("words", 32)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("local:large", "'large'"), ("nowhere:embed-1", "'nowhere:embed-1'")],
-)
-def test_a_name_that_means_no_embedding_model(name: str, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        make_embedder(load_settings(embedding_model=name))
-
-
-def test_a_name_that_means_no_chat_model() -> None:
+async def test_a_name_that_means_no_model_is_told_when_it_is_asked() -> None:
+    with pytest.raises(ConfigurationError, match="'large'"):
+        make_embedder(load_settings(embedding_model="local:large"))
+    with pytest.raises(ConfigurationError, match="'nowhere:embed-1'"):
+        await make_embedder(load_settings(embedding_model="nowhere:embed-1")).query("?")
     with pytest.raises(ConfigurationError, match="'nowhere:chat-1'"):
-        make_chat(load_settings(chat_model="nowhere:chat-1"))
+        await make_chat(load_settings(chat_model="nowhere:chat-1")).load()
+
+
+async def test_clients_are_made_once_and_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing a provider's library blocks for a second, and a client that is made twice loses replies."""
+    threads: list[int] = []
+    scripted = ScriptedChatModel(script={})
+
+    def make(*_: Any) -> ScriptedChatModel:
+        threads.append(threading.get_ident())
+        return scripted
+
+    monkeypatch.setattr("dualmem.models._chat_model", make)
+    chat = make_chat(load_settings(chat_model="openai:any"))
+    assert await asyncio.gather(*(chat.load() for _ in range(5))) == [scripted] * 5
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
+
+
+async def test_embeddings_are_made_once_and_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def make(*_: Any) -> WordEmbeddings:
+        threads.append(threading.get_ident())
+        return WordEmbeddings()
+
+    monkeypatch.setattr("dualmem.models._openai_embeddings", make)
+    embedder = make_embedder(load_settings(base_url="http://127.0.0.1:9/v1", embedding_model="any"))
+    await asyncio.gather(*(embedder.query(text) for text in "abcde"))
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,9 @@ class Chat:
     """A LangChain chat model, with limits, one repair round, and accounting.
 
     Args:
-        model: Any LangChain chat model.
+        model: Any LangChain chat model; or leave it out and give `make`.
+        make: Makes the model when it is first needed, in a thread: importing a provider's library and reading its
+            certificates block an event loop for a second or more.
         timeout: Limit of one call, in seconds.
         concurrency: Calls at once.
         max_output_tokens: Passed on to models that are called by the OpenAI protocol; None leaves it to them.
@@ -67,20 +70,45 @@ class Chat:
 
     def __init__(
         self,
-        model: BaseChatModel,
+        model: BaseChatModel | None = None,
         *,
+        make: Callable[[], BaseChatModel] | None = None,
         timeout: float = 120.0,
         concurrency: int = 8,
         max_output_tokens: int | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.model = model
+        assert (model is None) is not (make is None)  # noqa: S101 - one of them
+        self._model = model
+        self._make = make
+        self._making = threading.Lock()
         self._ready = ready
         self._timeout = timeout
         self._concurrency = concurrency
         self._max_output_tokens = max_output_tokens
         # A semaphore belongs to the event loop that first waits on it.
         self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    @property
+    def model(self) -> BaseChatModel:
+        """The model; making it blocks, so inside of an event loop rather `await load()`.
+
+        Raises:
+            ConfigurationError: It cannot be made.
+        """
+        with self._making:
+            if self._model is None:
+                assert self._make is not None  # noqa: S101 - checked when this object was made
+                self._model = self._make()
+            return self._model
+
+    async def load(self) -> BaseChatModel:
+        """Return the model, after making it in a thread where it is not there yet.
+
+        Raises:
+            ConfigurationError: It cannot be made.
+        """
+        return self._model or await asyncio.to_thread(lambda: self.model)
 
     async def ask(self, prompt: Prompt[T], *, temperature: float | None = None) -> Reply[T]:
         """Send `prompt` and return the reply as its output record.
@@ -105,6 +133,7 @@ class Chat:
         async with self._limit():
             if self._ready is not None:
                 await self._ready()
+            await self.load()
             started = time.perf_counter()
             try:
                 runnable = self._runnable(prompt, temperature)

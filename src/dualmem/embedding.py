@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dualmem.errors import DualmemError, ModelUnavailable
@@ -21,13 +23,24 @@ class Embedder:
     """A LangChain embeddings object that knows its name and size.
 
     Args:
-        embeddings: The object that embeds.
+        embeddings: The object that embeds; or leave it out and give `make`.
+        make: Makes the object when it is first needed, in a thread, since importing its library blocks.
         name: The model's name, stored with the collections it fills.
         dimension: The vectors' size where it is known; else found out with the first text.
     """
 
-    def __init__(self, embeddings: Embeddings, *, name: str, dimension: int | None = None) -> None:
+    def __init__(
+        self,
+        embeddings: Embeddings | None = None,
+        *,
+        make: Callable[[], Embeddings] | None = None,
+        name: str,
+        dimension: int | None = None,
+    ) -> None:
+        assert (embeddings is None) is not (make is None)  # noqa: S101 - one of them
         self._embeddings = embeddings
+        self._make = make
+        self._making = threading.Lock()
         self.name = name
         self.known_dimension = dimension
         self._cache: OrderedDict[tuple[bool, str], tuple[float, ...]] = OrderedDict()
@@ -54,7 +67,7 @@ class Embedder:
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             try:
-                vectors = await self._embeddings.aembed_documents(batch)
+                vectors = await (await self._load()).aembed_documents(batch)
             except DualmemError:
                 raise
             except Exception as error:  # each provider's client has errors of its own
@@ -78,13 +91,23 @@ class Embedder:
         if cached is not None:
             return cached
         try:
-            vector = tuple(await self._embeddings.aembed_query(text))
+            vector = tuple(await (await self._load()).aembed_query(text))
         except DualmemError:
             raise
         except Exception as error:  # each provider's client has errors of its own
             raise self._failed(error) from error
         self._keep(True, text, vector)
         return vector
+
+    async def _load(self) -> Embeddings:
+        return self._embeddings or await asyncio.to_thread(self._made)
+
+    def _made(self) -> Embeddings:
+        with self._making:
+            if self._embeddings is None:
+                assert self._make is not None  # noqa: S101 - checked when this object was made
+                self._embeddings = self._make()
+            return self._embeddings
 
     def _keep(self, query: bool, text: str, vector: tuple[float, ...]) -> None:  # noqa: FBT001 - part of the key
         if self.known_dimension is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,9 +65,10 @@ def embedding_name(settings: Settings) -> str:
 def make_chat(settings: Settings, model: BaseChatModel | None = None) -> Chat:
     """Return the chat model in force, with its limits; `model` takes the place of the one named.
 
+    It is made when it is first asked; that its name means nothing, or its package is not installed, is raised then.
+
     Raises:
         ModelNotConfigured: None is set.
-        ConfigurationError: The name means nothing, or its package is not installed.
     """
     if model is not None:
         return Chat(model, timeout=settings.call_timeout, concurrency=settings.max_concurrency)
@@ -74,7 +76,7 @@ def make_chat(settings: Settings, model: BaseChatModel | None = None) -> Chat:
     if is_local(name):
         return _local_chat(name, settings)
     return Chat(
-        _chat_model(name, settings),
+        make=partial(_chat_model, name, settings),
         timeout=settings.call_timeout,
         concurrency=settings.max_concurrency,
         max_output_tokens=settings.max_output_tokens,
@@ -93,15 +95,15 @@ def _local_chat(name: str, settings: Settings) -> Chat:
         if not server.running:
             await asyncio.to_thread(server.start)
 
-    model = local_chat_model(
-        path,
-        cache_dir=cache_dir,
-        temperature=settings.temperature,
-        max_tokens=settings.max_output_tokens,
-        timeout=settings.call_timeout,
-    )
     return Chat(
-        model,
+        make=partial(
+            local_chat_model,
+            path,
+            cache_dir=cache_dir,
+            temperature=settings.temperature,
+            max_tokens=settings.max_output_tokens,
+            timeout=settings.call_timeout,
+        ),
         timeout=settings.call_timeout,
         # A call that waits for a slot of the server would wait in its own time.
         concurrency=min(settings.max_concurrency, SLOTS),
@@ -139,9 +141,11 @@ def _chat_model(name: str, settings: Settings) -> BaseChatModel:
 def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, name: str | None = None) -> Embedder:
     """Return the embedding model in force; `embeddings` takes the place of the one named.
 
+    One that is not local is made when it is first asked; that its name means nothing is raised then.
+
     Raises:
         ModelNotConfigured: None is set.
-        ConfigurationError: The name means nothing, or its package is not installed.
+        ConfigurationError: No local model has that name.
     """
     if embeddings is not None:
         known = name or settings.embedding_model or _own_name(embeddings)
@@ -158,26 +162,38 @@ def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, n
         local = local_embeddings("multilingual" if rest == "multilingual" else "minilm")
         return Embedder(local, name=local.model_name, dimension=local.dimension)
     if provider == "openai" or settings.base_url:
-        from langchain_openai import OpenAIEmbeddings  # noqa: PLC0415 - slow to import
-        from pydantic import SecretStr  # noqa: PLC0415
-
         model = rest if provider == "openai" else name
-        made = OpenAIEmbeddings(
-            model=model,
-            openai_api_base=settings.base_url,
-            openai_api_key=SecretStr(_openai_key(settings)),
-            # Other servers take texts, not OpenAI's token numbers.
-            check_embedding_ctx_length=settings.base_url is None,
-            request_timeout=settings.call_timeout,
-            max_retries=4,
+        key = _openai_key(settings)
+        return Embedder(
+            make=partial(_openai_embeddings, model, key, settings),
+            name=model,
+            dimension=_OPENAI_DIMENSIONS.get(model),
         )
-        return Embedder(made, name=model, dimension=_OPENAI_DIMENSIONS.get(model))
+    return Embedder(make=partial(_other_embeddings, name), name=name)
+
+
+def _openai_embeddings(model: str, key: str, settings: Settings) -> Embeddings:
+    from langchain_openai import OpenAIEmbeddings  # noqa: PLC0415 - slow to import
+    from pydantic import SecretStr  # noqa: PLC0415
+
+    return OpenAIEmbeddings(
+        model=model,
+        openai_api_base=settings.base_url,
+        openai_api_key=SecretStr(key),
+        # Other servers take texts, not OpenAI's token numbers.
+        check_embedding_ctx_length=settings.base_url is None,
+        request_timeout=settings.call_timeout,
+        max_retries=4,
+    )
+
+
+def _other_embeddings(name: str) -> Embeddings:
     try:
-        other: Embeddings = import_module("langchain.embeddings").init_embeddings(name)
+        made: Embeddings = import_module("langchain.embeddings").init_embeddings(name)
     except (ImportError, ValueError) as error:
         message = f"the embedding model {name!r} cannot be made: {error}"
         raise ConfigurationError(message) from error
-    return Embedder(other, name=name)
+    return made
 
 
 def _openai_key(settings: Settings) -> str:
