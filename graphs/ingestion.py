@@ -9,7 +9,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
 from dualmem.config import Options
-from dualmem.context import Resources, bound
+from dualmem.context import Resources, afresh, bound
 from dualmem.nodes.ingestion.commit import commit
 from dualmem.nodes.ingestion.consolidate import consolidate
 from dualmem.nodes.ingestion.dedupe import dedupe
@@ -28,7 +28,7 @@ def build_ingestion_graph(resources: Resources | None = None) -> CompiledStateGr
     Args:
         resources: Live store and models; by default those that the environment configures.
     """
-    return (
+    return afresh(
         StateGraph(IngestionState, context_schema=Options, input_schema=IngestionInput, output_schema=IngestionOutput)
         .add_node("record", bound(record, resources, step="record"))
         .add_node("extract", bound(extract, resources, step="extract"), input_schema=WindowTask)

@@ -8,7 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from dualmem.config import Options
-from dualmem.context import Resources, bound
+from dualmem.context import Resources, afresh, bound
 from dualmem.graphs.deliberation import build_deliberation_graph
 from dualmem.nodes.recall.answer import answer
 from dualmem.nodes.recall.filter import filter_evidence
@@ -25,7 +25,7 @@ def build_recall_graph(resources: Resources | None = None) -> CompiledStateGraph
     Args:
         resources: Live store and models; by default those that the environment configures.
     """
-    return (
+    return afresh(
         StateGraph(RecallState, context_schema=Options, input_schema=RecallInput, output_schema=RecallOutput)
         .add_node("retrieve", bound(retrieve, resources, step="retrieve"))
         .add_node("filter", bound(filter_evidence, resources, step="filter"))

@@ -11,8 +11,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_origin
 
+from langgraph.channels import BinaryOperatorAggregate
+from langgraph.channels.base import BaseChannel
+from langgraph.constants import START
+from langgraph.pregel import NodeBuilder
 from langgraph.runtime import Runtime
 
 from dualmem.config import Options, Settings, load_settings
@@ -23,6 +27,7 @@ from dualmem.stores.store import Store, open_backend
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
+    from langgraph.graph.state import CompiledStateGraph
 
     from dualmem.chat import Chat
     from dualmem.embedding import Embedder
@@ -168,9 +173,9 @@ class Span(NamedTuple):
     end: float
 
 
-def add(left: list[Any] | None, right: list[Any] | None) -> list[Any]:
-    """Join what parallel nodes collect."""
-    return [*(left or []), *(right or [])]
+def add(left: list[Any] | None, right: list[Any] | tuple[Any, ...] | None) -> list[Any]:
+    """Join what parallel nodes collect; a tuple, which a run starts with, takes the place of what was there."""
+    return list(right) if isinstance(right, tuple) else [*(left or []), *(right or [])]
 
 
 Spans = Annotated[list[Span], add]
@@ -207,3 +212,39 @@ def bound(node: Node[S], resources: Resources | None, *, step: str) -> Any:
 
     run.__name__ = getattr(node, "__name__", step)
     return run
+
+
+def afresh(graph: CompiledStateGraph[Any, Any, Any, Any]) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return `graph`, changed so that each of its runs starts afresh.
+
+    A checkpointer keeps the state of a thread, and LangGraph lays the next run's input over it: what that input
+    leaves out (the scope of the last question) would still be there, and lists that nodes add to (calls, readings)
+    would grow from run to run. Here the input sets every key of the state, to nothing where it does not name it.
+    A run that was stopped and goes on has no input, and keeps its state.
+    """
+    builder = graph.builder
+    taken = builder.schemas[builder.input_schema].keys()
+    first = {
+        key: _given_or_nothing(key if key in taken else "", channel)
+        for key, channel in builder.schemas[builder.state_schema].items()
+        if isinstance(channel, BaseChannel)
+    }
+    # What puts the input into the state is the first of the start's writers; the others are the edges that leave it.
+    (writer,) = NodeBuilder().subscribe_only(START).write_to(**first).build().writers
+    writer.writes = tuple(writer.writes)  # as those that it is joined with
+    graph.nodes[START].writers[0] = writer
+    return graph
+
+
+def _given_or_nothing(key: str, channel: BaseChannel[Any, Any, Any]) -> Callable[[Any], Any]:
+    """Return what reads `key` in an input; what is not there is empty where its type can be, else None."""
+    adds = isinstance(channel, BinaryOperatorAggregate)
+    kind = get_origin(channel.ValueType) or channel.ValueType
+    empty = kind if kind in {str, list, bool, int} else list if adds else type(None)
+
+    def read(given: Any) -> Any:
+        value = given.get(key) if isinstance(given, Mapping) else getattr(given, key or "-", None)
+        value = empty() if value is None else value
+        return tuple(value) if adds else value
+
+    return read
