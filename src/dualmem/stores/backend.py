@@ -50,8 +50,8 @@ class Condition:
     """One condition on a payload field; `any_of`, `none_of`, or a closed range from `low` to `high`.
 
     Where several parts are given, all must hold. On a field that holds a list, `any_of` is met when one
-    element is, `none_of` when no element is. A point without the field (or with null) meets `none_of` and
-    nothing else. An empty `any_of` is never met.
+    element is, `none_of` when no element is. A point without the field (or with null, or an empty list) meets
+    `none_of` and, with `or_missing`, everything, else nothing. An empty `any_of` is never met by a field.
     """
 
     field: str
@@ -59,6 +59,7 @@ class Condition:
     none_of: tuple[str, ...] | None = None
     low: float | None = None
     high: float | None = None
+    or_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,8 @@ def _required(condition: Condition) -> list[qe.ConditionType]:
     if condition.low is not None or condition.high is not None:
         closed = qe.RangeFloat(gte=condition.low, lte=condition.high)
         parts.append(qe.FieldCondition(condition.field, range=closed))
+    if parts and condition.or_missing:
+        return [qe.Filter(should=[qe.Filter(must=parts), qe.IsEmptyCondition(condition.field)])]
     return parts
 
 

@@ -30,6 +30,8 @@ MEMORY_FIELDS: Final[dict[str, FieldType]] = {
     "kind": "keyword",
     "speaker": "keyword",
     "entity_keys": "keyword",
+    "topic": "keyword",
+    "relations": "keyword",
     "turn_ids": "keyword",
     "standing_key": "keyword",
     "known_at": "float",
@@ -83,7 +85,8 @@ def turn_from(turn_id: str, payload: Payload) -> Turn:
 def memory_payload(memory: Memory) -> Payload:
     """Return what is stored of a memory.
 
-    Beside its own fields it holds what filters need: flat times in UTC seconds, entity keys, source turn ids.
+    Beside its own fields it holds what filters need: flat times in UTC seconds, entity keys, source turn ids, and the
+    relations of its links.
     """
     payload: dict[str, Any] = memory.model_dump(mode="json", exclude={"id"})
     payload["known_at"] = memory.known_at.timestamp()
@@ -94,6 +97,7 @@ def memory_payload(memory: Memory) -> Payload:
     payload["valid_end"] = _seconds(valid.end) if valid else None
     payload["entity_keys"] = sorted({entity_key(name) for name in (*memory.entities, memory.subject) if name.strip()})
     payload["turn_ids"] = list(memory.turn_ids)
+    payload["relations"] = sorted({link.relation for link in memory.links})
     payload["standing_key"] = "yes" if memory.standing else "no"
     return payload
 

@@ -81,6 +81,9 @@ def _required(condition: Condition) -> list[models.Condition]:
     if condition.low is not None or condition.high is not None:
         closed = models.Range(gte=condition.low, lte=condition.high)
         parts.append(models.FieldCondition(key=condition.field, range=closed))
+    if parts and condition.or_missing:
+        missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=condition.field))
+        return [models.Filter(should=[models.Filter(must=parts), missing])]
     return parts
 
 

@@ -23,6 +23,7 @@ from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
 from dualmem.records import Memory, Turn, TurnState
 from dualmem.stores.backend import Backend, Filter, Point, Ranking
+from dualmem.stores.listing import Listing
 from dualmem.stores.payload import (
     CONTROL,
     MEMORIES,
@@ -86,6 +87,11 @@ class Store:
         self._known_embedder = embedder
         self._opened = False
         self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+
+    @property
+    def listing(self) -> Listing:
+        """Pages and counts of what is stored, for all users; the store must be open."""
+        return Listing(self._backend)
 
     @property
     def _embedder(self) -> Embedder:

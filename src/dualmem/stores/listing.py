@@ -1,0 +1,75 @@
+"""What is stored, page by page: for those who look at much of it and must not read it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dualmem.records import Memory, Turn, TurnState
+from dualmem.stores.backend import Backend, Condition, Filter
+from dualmem.stores.payload import MEMORIES, TURNS, is_any, memory_from, of_user, turn_from
+
+TimeField = Literal["known_at", "retired_at", "valid_start", "valid_end"]
+"""A time of a memory by which pages can be put in order."""
+
+CountedField = Literal["user_id", "conversation_id", "state", "kind", "speaker", "entity_keys", "topic", "relations"]
+"""A field of a memory whose values can be counted."""
+
+
+class Listing:
+    """Pages and counts of an open store. Nothing is read but what is returned."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def memories(
+        self,
+        where: Filter,
+        *,
+        offset: int = 0,
+        limit: int,
+        order_by: TimeField = "known_at",
+        descending: bool = False,
+    ) -> list[Memory]:
+        """Return `limit` of the memories that meet `where`, after the first `offset`, in the order of a time.
+
+        Those told at the same instant come as they were said, within a page.
+
+        Args:
+            where: Which memories.
+            offset: How many to pass over.
+            limit: How many to return.
+            order_by: Memories without this time are left out.
+            descending: The latest first.
+        """
+        rows = await self._backend.scroll(
+            MEMORIES, where, order_by=order_by, descending=descending, limit=offset + limit, ids_only=True
+        )
+        ids = [key for key, _ in rows[offset:]]
+        found = await self._backend.retrieve(MEMORIES, ids)
+        page = [memory_from(key, found[key]) for key in ids if key in found]
+        return sorted(page, key=lambda memory: memory.told, reverse=descending) if order_by == "known_at" else page
+
+    async def count(self, where: Filter) -> int:
+        """Return how many memories meet `where`."""
+        return await self._backend.count(MEMORIES, where)
+
+    async def values(self, field: CountedField, where: Filter) -> dict[str, int]:
+        """Count the memories that meet `where` by the values of a field, the most frequent first.
+
+        Raises:
+            StoreError: The field is not indexed; a store of an earlier version gets the index when it is written to.
+        """
+        counted = await self._backend.facet(MEMORIES, field, where)
+        return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+    async def turns(self, user_id: str, conversation_id: str, *, start: int, limit: int) -> list[Turn]:
+        """Return the turns of a conversation from position `start` on, `limit` of them at most."""
+        places = Condition("position", low=start, high=start + limit - 1)
+        where = of_user(user_id, is_any("conversation_id", conversation_id), places)
+        rows = await self._backend.scroll(TURNS, where, order_by="position")
+        return [turn_from(turn_id, payload) for turn_id, payload in rows]
+
+    async def turn_count(self, user_id: str, states: Sequence[TurnState]) -> int:
+        """Return how many turns of a user are in one of `states`."""
+        return await self._backend.count(TURNS, of_user(user_id, is_any("state", *states)))
