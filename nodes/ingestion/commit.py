@@ -13,13 +13,12 @@ async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
     """Store the new memories and the changed ones, and mark the turns they come from as read."""
     working = state["working"]
     store = runtime.context.store
-    async with store.writer(state["user_id"]):
-        await store.commit(
-            Commit(
-                user_id=state["user_id"],
-                new=tuple(working.memories[memory_id] for memory_id in working.new),
-                changed=tuple(working.memories[memory_id] for memory_id in working.changed),
-                read_turn_ids=tuple(state["batch_turn_ids"]),
-            )
+    await store.commit(
+        Commit(
+            user_id=state["user_id"],
+            new=tuple(working.memories[memory_id] for memory_id in working.new),
+            changed=tuple(working.memories[memory_id] for memory_id in working.changed),
+            read_turn_ids=tuple(state["batch_turn_ids"]),
         )
+    )
     return {}

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from dualmem.context import Context
 from dualmem.ingestion.grounding import join_repeats
 from dualmem.records import IngestReceipt
-from dualmem.state import IngestionState
+from dualmem.state import IngestionState, WindowReading
 
 
 async def dedupe(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:  # noqa: ARG001
@@ -27,8 +27,19 @@ async def dedupe(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
     )
     return {
         "drafts": drafts,
-        "batch_turn_ids": [turn_id for reading in readings for turn_id in reading.read_turn_ids],
+        "batch_turn_ids": _read_to_the_end(state, readings, end),
         "rejected": [reason for reading in readings for reason in reading.rejected],
         "tally": [receipt],
         "next_window": end,
     }
+
+
+def _read_to_the_end(state: IngestionState, batch: list[WindowReading], end: int) -> list[str]:
+    """Return the turns of a batch of which nothing is left to read, here or in later batches, and nothing was lost.
+
+    A turn longer than a window is read in parts; one that lost a part stays pending as a whole.
+    """
+    left = {turn.id for window in state.get("windows", [])[end:] for turn in window.turns}
+    left |= {turn_id for reading in state.get("readings", []) for turn_id in reading.unread_turn_ids}
+    left |= set(state.get("given_up", []))
+    return [turn_id for turn_id in dict.fromkeys(t for one in batch for t in one.read_turn_ids) if turn_id not in left]

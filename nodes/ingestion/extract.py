@@ -24,10 +24,12 @@ async def extract(state: WindowTask, runtime: Runtime[Context]) -> IngestionStat
     A failure is part of the reading: its turns stay pending, and other windows are not held up.
     """
     readings, calls = await _read(state["window"], runtime.context)
+    unread = dict.fromkeys(turn_id for part in readings for turn_id in part.unread_turn_ids)
     reading = WindowReading(
         number=state["window"].number,
         drafts=tuple(draft for part in readings for draft in part.drafts),
-        read_turn_ids=_fully_read(state["window"], readings),
+        read_turn_ids=tuple(turn_id for turn_id in _turn_ids(state["window"]) if turn_id not in unread),
+        unread_turn_ids=tuple(unread),
         rejected=tuple(reason for part in readings for reason in part.rejected),
         failures=tuple(failure for part in readings for failure in part.failures),
         repeated=sum(part.repeated for part in readings),
@@ -43,7 +45,7 @@ async def _read(window: Window, context: Context) -> tuple[list[WindowReading], 
     except (ReplyTruncated, UnreadableReply) as error:
         divided = halves(window)
         if divided is None:
-            return [WindowReading(window.number, failures=(str(error),))], []
+            return [_failed(window, error)], []
         readings: list[WindowReading] = []
         calls: list[ModelCall] = []
         for half in divided:
@@ -52,7 +54,7 @@ async def _read(window: Window, context: Context) -> tuple[list[WindowReading], 
             calls += cost
         return readings, calls
     except ModelError as error:
-        return [WindowReading(window.number, failures=(str(error),))], []
+        return [_failed(window, error)], []
     shown = (*window.earlier, *window.turns)
     drafts: list[Draft] = []
     rejected = ["malformed"] * reply.value.malformed
@@ -68,7 +70,7 @@ async def _read(window: Window, context: Context) -> tuple[list[WindowReading], 
     reading = WindowReading(
         number=window.number,
         drafts=tuple(drafts),
-        read_turn_ids=tuple(dict.fromkeys(turn.id for turn in window.turns)),
+        read_turn_ids=_turn_ids(window),
         rejected=tuple(rejected),
         repeated=repeated,
     )
@@ -114,14 +116,13 @@ def verbatim(window: Window) -> WindowReading:
                 said_at=turn.said_at,
             )
         )
-    read = tuple(dict.fromkeys(turn.id for turn in window.turns))
-    return WindowReading(number=window.number, drafts=tuple(drafts), read_turn_ids=read)
+    return WindowReading(number=window.number, drafts=tuple(drafts), read_turn_ids=_turn_ids(window))
 
 
-def _fully_read(window: Window, readings: list[WindowReading]) -> tuple[str, ...]:
-    """Return the turns all of whose parts were read."""
-    if not any(part.failures for part in readings):
-        return tuple(dict.fromkeys(turn.id for turn in window.turns))
-    read = [turn_id for part in readings for turn_id in part.read_turn_ids]
-    pieces = [turn.id for turn in window.turns]
-    return tuple(turn_id for turn_id in dict.fromkeys(read) if pieces.count(turn_id) == 1)
+def _turn_ids(window: Window) -> tuple[str, ...]:
+    """Return the turns a window is to read; a long one may be there in several parts."""
+    return tuple(dict.fromkeys(turn.id for turn in window.turns))
+
+
+def _failed(window: Window, error: ModelError) -> WindowReading:
+    return WindowReading(window.number, failures=(str(error),), unread_turn_ids=_turn_ids(window))

@@ -11,6 +11,7 @@ from dualmem.cleaning import clean_user_id, is_blank
 from dualmem.context import Context
 from dualmem.errors import EmptyConversation
 from dualmem.identity import turn_ids
+from dualmem.ingestion.placing import place
 from dualmem.ingestion.windows import cut_windows
 from dualmem.loaders import from_messages
 from dualmem.records import IngestReceipt, Message, Transcript, Turn, TurnState
@@ -35,9 +36,10 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
     conversation_id = transcript.conversation_id
     store = context.store
     async with store.writer(user_id):
-        before = await store.turns(user_id, conversation_id=conversation_id)
-        turns, skipped = _turns(transcript, user_id, start=len(before))
-        fresh = await store.add_turns(turns)
+        turns, skipped = _turns(transcript, user_id)
+        placed = place(await store.turns(user_id, conversation_id=conversation_id), turns)
+        await store.move_turns(placed.moved)
+        fresh = await store.add_turns(placed.fresh)
         await store.index_turns(user_id, conversation_id)
         stored = await store.turns(user_id, conversation_id=conversation_id)
     settings = context.settings
@@ -78,8 +80,11 @@ def _transcript(state: IngestionState) -> Transcript:
     return transcript
 
 
-def _turns(transcript: Transcript, user_id: str, *, start: int) -> tuple[list[Turn], dict[str, int]]:
-    """Return the turns of a transcript, and how many of its messages no model will be shown, by reason."""
+def _turns(transcript: Transcript, user_id: str) -> tuple[list[Turn], dict[str, int]]:
+    """Return the turns of a transcript, and how many of its messages no model will be shown, by reason.
+
+    They are counted from 0; where other turns of the conversation are stored, their positions are still to be found.
+    """
     skipped = Counter(transcript.skipped)
     ids = turn_ids(user_id, transcript.conversation_id, transcript.messages)
     now = datetime.now(UTC)
@@ -97,7 +102,7 @@ def _turns(transcript: Transcript, user_id: str, *, start: int) -> tuple[list[Tu
                 id=turn_id,
                 user_id=user_id,
                 conversation_id=transcript.conversation_id,
-                position=start + len(turns),
+                position=len(turns),
                 speaker=message.name or message.role,
                 role=message.role,
                 text=message.content,

@@ -66,7 +66,8 @@ class Resources:
             embedder = self.embedder
         except ModelNotConfigured:
             embedder = None
-        return Store(self.backend or open_backend(self.settings), embedder)
+        backend = self.backend or open_backend(self.settings)
+        return Store(backend, embedder, lease_seconds=self.settings.lease_seconds)
 
     def chat(self, settings: Settings) -> Chat:
         """Return the chat model that `settings` name; one is made once, since clients are costly."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dualmem.errors import DualmemError, ModelUnavailable
+from dualmem.retrieval.text import count_tokens
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
@@ -17,6 +19,17 @@ CACHE_SIZE = 20_000
 """Texts whose vectors are kept in memory (30 MB at 384 dimensions)."""
 
 BATCH = 256
+
+LONGEST = 4_500
+"""Estimated tokens of a text that are embedded: 8,191, which OpenAI's models take, by the worst of the estimates."""
+
+SHORT = 250
+"""Estimated tokens that any model takes: to those, a batch is cut that a model with a smaller window refuses."""
+
+_TOO_LONG = re.compile(
+    r"context (length|size|window)|maximum (input|sequence|context) length|(input|text|prompt|sequence)\b.{0,40}\btoo (long|large)",
+    re.IGNORECASE,
+)
 
 
 class Embedder:
@@ -57,21 +70,17 @@ class Embedder:
         return self.known_dimension
 
     async def documents(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
-        """Embed `texts`, each distinct one once.
+        """Embed `texts`, each distinct one once; of one that is longer than a model's window, its beginning.
 
         Raises:
             ModelUnavailable: The model could not be reached.
         """
+        texts = [_beginning(text, LONGEST) for text in texts]
         missing = [text for text in dict.fromkeys(texts) if (False, text) not in self._cache]
         fresh: dict[str, tuple[float, ...]] = {}
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
-            try:
-                vectors = await (await self._load()).aembed_documents(batch)
-            except DualmemError:
-                raise
-            except Exception as error:  # each provider's client has errors of its own
-                raise self._failed(error) from error
+            vectors = await self._embed(batch)
             if len(vectors) != len(batch):
                 message = f"embedding with {self.name!r} gave {len(vectors)} vectors for {len(batch)} texts"
                 raise ModelUnavailable(message)
@@ -81,12 +90,28 @@ class Embedder:
             self._keep(False, text, vector)
         return result
 
+    async def _embed(self, batch: list[str]) -> list[list[float]]:
+        embeddings = await self._load()
+        try:
+            return await embeddings.aembed_documents(batch)
+        except DualmemError:
+            raise
+        except Exception as error:  # each provider's client has errors of its own
+            shorter = [_beginning(text, SHORT) for text in batch]
+            if shorter == batch or not _TOO_LONG.search(str(error)):
+                raise self._failed(error) from error
+        try:
+            return await embeddings.aembed_documents(shorter)
+        except Exception as error:  # as above
+            raise self._failed(error) from error
+
     async def query(self, text: str) -> tuple[float, ...]:
         """Embed a question.
 
         Raises:
             ModelUnavailable: The model could not be reached.
         """
+        text = _beginning(text, LONGEST)
         cached = self._cache.get((True, text))
         if cached is not None:
             return cached
@@ -123,3 +148,11 @@ class Embedder:
     def _failed(self, error: Exception) -> ModelUnavailable:
         detail = " ".join(str(error).split())[:300]
         return ModelUnavailable(f"embedding with {self.name!r} failed: {type(error).__name__}: {detail}")
+
+
+def _beginning(text: str, most_tokens: int) -> str:
+    """Return as much of a text as is estimated at `most_tokens`."""
+    if len(text) <= most_tokens:
+        return text  # a token has a character at least, in nearly every text
+    tokens = count_tokens(text)
+    return text if tokens <= most_tokens else text[: len(text) * most_tokens // tokens]

@@ -203,7 +203,7 @@ class DualMem:
     ) -> str:
         """Return the evidence for `question` as text for a prompt, "" where there is none; no chat model is called."""
         packed = await self._packed(question, user_id, scope, asked_at, options)
-        lines = evidence_lines(packed.units, packed.labels, dates=self.settings.temporal)
+        lines = evidence_lines(packed.units, packed.labels, dates=self._with(options).temporal)
         return fence("memories", lines) if lines else ""
 
     async def forget(
@@ -257,7 +257,7 @@ class DualMem:
         """
         user_id = clean_user_id(user_id)
         if await self.resources.store.open(create=False):
-            whole = await self.resources.store.memory(user_id, memory_id) if len(memory_id) == _UUID else None
+            whole = await self.resources.store.memory(user_id, memory_id)
             matches = (
                 [whole]
                 if whole
@@ -289,6 +289,3 @@ class DualMem:
 
     def _with(self, options: dict[str, Any]) -> Settings:
         return self.settings.override(options) if options else self.settings
-
-
-_UUID = 36

@@ -172,6 +172,25 @@ class Window:
     earlier: tuple[Turn, ...] = ()
 
 
+class BatchInput(TypedDict):
+    """What the integration of one batch needs."""
+
+    user_id: str
+    conversation_id: str
+    drafts: list[Draft]
+    batch_turn_ids: list[str]
+
+
+class BatchOutput(TypedDict, total=False):
+    """What the integration of one batch adds to the account."""
+
+    rejected: Annotated[list[str], add]
+    tally: Annotated[list[IngestReceipt], add]
+    given_up: Annotated[list[str], add]
+    calls: Calls
+    spans: Spans
+
+
 @dataclass(frozen=True, slots=True)
 class WindowReading:
     """What one window gave."""
@@ -182,6 +201,8 @@ class WindowReading:
     rejected: tuple[str, ...] = ()
     """Reasons, one for each draft that was refused."""
     failures: tuple[str, ...] = ()
+    unread_turn_ids: tuple[str, ...] = ()
+    """Turns of which a part could not be read."""
     repeated: int = 0
 
 
@@ -203,6 +224,9 @@ class IngestionState(IngestionInput, IngestionOutput, total=False):
     readings: Annotated[list[WindowReading], add]
     drafts: list[Draft]
     batch_turn_ids: list[str]
+    """Turns that are read to their end with this batch."""
+    given_up: Annotated[list[str], add]
+    """Turns of which something was extracted that could not be related to what is known; they stay pending."""
     working: WorkingSet
     group: list[str]
     """Ids of the memories a batch review looks at."""

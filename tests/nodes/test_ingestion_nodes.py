@@ -20,7 +20,7 @@ from dualmem.nodes.ingestion.evolve import evolve
 from dualmem.nodes.ingestion.extract import extract
 from dualmem.nodes.ingestion.receipt import receipt
 from dualmem.nodes.ingestion.record import record
-from dualmem.records import Draft, IngestReceipt, Memory, Turn
+from dualmem.records import Draft, IngestReceipt, Memory, Source, Turn
 from dualmem.state import IngestionState, Window, WindowReading, WindowTask
 from dualmem.testing import ScriptedChatModel
 
@@ -197,16 +197,40 @@ async def test_dedupe_takes_the_readings_of_its_batch_in_order(
 # consolidate, evolve
 
 
+def from_turn(draft: Draft, turn: Turn) -> Draft:
+    return draft.model_copy(update={"sources": (Source(turn_id=turn.id, quote=turn.text),)})
+
+
 async def test_consolidate_gives_up_the_batch_when_the_model_is_down(
-    open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft]
+    open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft], chat_of: Make
 ) -> None:
     memory = open_memory(ScriptedChatModel(script={"consolidate": [ConnectionError("refused")]}))
-    await memory.resources.store.open(create=True)
-    drafts = [a_draft("Ana lives in Porto.", 1), a_draft("Ana lives in Faro.", 2)]
-    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": ["chat-1"]}  # type: ignore[typeddict-item]
+    await record({**OWNER, "messages": chat_of("Ana: one", "Ana: two")}, runtime_of(memory))  # type: ignore[typeddict-item]
+    first, second = await memory.resources.store.turns("ana")
+    drafts = [from_turn(a_draft("Ana lives in Porto."), first), from_turn(a_draft("Ana lives in Faro."), second)]
+    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": [first.id]}  # type: ignore[typeddict-item]
     update = await consolidate(state, runtime_of(memory))
     assert (update["working"], update["batch_turn_ids"]) == (WorkingSet(), [])
+    assert set(update["given_up"]) == {first.id, second.id}
     assert "refused" in update["tally"][0].failures[0]
+
+
+async def test_what_came_from_turns_that_were_forgotten_meanwhile_is_left_out(
+    open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft], chat_of: Make
+) -> None:
+    memory = open_memory()
+    await record({**OWNER, "messages": chat_of("Ana: one", "Ana: two")}, runtime_of(memory))  # type: ignore[typeddict-item]
+    gone, left = await memory.resources.store.turns("ana")
+    of_both = a_draft("Ana owns a boat.").model_copy(
+        update={"sources": (Source(turn_id=gone.id, quote="one"), Source(turn_id=left.id, quote="two"))}
+    )
+    await memory.forget(user_id="ana", turn_id=gone.id)
+    drafts = [from_turn(a_draft("Ana lives in Porto."), gone), of_both]
+    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": [gone.id, left.id]}  # type: ignore[typeddict-item]
+    update = await consolidate(state, runtime_of(memory))
+    assert [one.text for one in update["working"].memories.values()] == ["Ana owns a boat."]
+    assert [one.turn_ids for one in update["working"].memories.values()] == [(left.id,)]
+    assert update["rejected"] == ["its turns were forgotten meanwhile"]
 
 
 def evolving(a_memory: Callable[..., Memory], **tally: int) -> IngestionState:
@@ -298,7 +322,7 @@ async def test_commit_writes_memories_and_marks_their_turns(
     state: IngestionState = {"user_id": "ana", "messages": chat_of("Ana: Ana lives in Porto.", "Ana: more")}
     state |= await record(state, runtime_of(memory))
     first = state["windows"][0].turns[0]
-    state |= {"drafts": [a_draft("Ana lives in Porto.", 0)], "batch_turn_ids": [first.id]}
+    state |= {"drafts": [from_turn(a_draft("Ana lives in Porto."), first)], "batch_turn_ids": [first.id]}
     recorded = state["tally"]
     state |= await consolidate(state, runtime_of(memory))
     state["tally"] = [*recorded, *state["tally"]]

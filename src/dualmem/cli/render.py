@@ -63,7 +63,7 @@ async def ingest_with_progress(
                     progress.update(bar, description="reading windows", total=len(change["windows"]), completed=0)
                 elif node == "extract":
                     progress.advance(bar)
-                elif node in {"dedupe", "consolidate", "evolve", "commit"}:
+                elif node in {"dedupe", "integrate"}:
                     progress.update(bar, description=f"{node} done")
                 elif node == "receipt":
                     receipt = change["receipt"]

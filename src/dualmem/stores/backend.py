@@ -150,6 +150,14 @@ def _storable(vector: Sequence[float] | Sparse) -> bool:
 class Backend(Protocol):
     """A vector database with several collections."""
 
+    @property
+    def key(self) -> str:
+        """What names its data: of several backends in one process, those with the same key write to the same."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write to the same data."""
+
     async def open(self, specs: Sequence[CollectionSpec], *, create: bool) -> bool:
         """Open the collections of `specs`.
 

@@ -28,6 +28,16 @@ class EdgeBackend:
         self._path = path
         self._folder: Folder | None = None
 
+    @property
+    def key(self) -> str:
+        """See `Backend.key`."""
+        return str(self._path.expanduser().absolute())
+
+    @property
+    def shared(self) -> bool:
+        """See `Backend.shared`."""
+        return False
+
     def _shard(self, collection: str) -> Shard:
         folder = self._folder
         if folder is None or collection not in folder.shards:

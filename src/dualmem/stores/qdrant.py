@@ -65,6 +65,16 @@ class QdrantBackend:
         # In memory nothing is ever awaited in truth: a lock keeps threads apart, and its own thread enters again.
         self._turn = threading.RLock() if self._in_memory else nullcontext()
 
+    @property
+    def key(self) -> str:
+        """See `Backend.key`."""
+        return f"memory:{id(self)}" if self._in_memory else f"{self._location}/{self._prefix}"
+
+    @property
+    def shared(self) -> bool:
+        """See `Backend.shared`."""
+        return not self._in_memory
+
     def _name(self, collection: str) -> str:
         return f"{self._prefix}_{collection}"
 

@@ -8,14 +8,13 @@ be repeated without harm.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
 from dualmem.embedding import Embedder
 from dualmem.errors import EmbeddingMismatch, ModelNotConfigured
@@ -41,12 +40,15 @@ from dualmem.stores.payload import (
     turn_sparse,
     turn_text,
 )
+from dualmem.stores.writing import Lease, alone
 
 if TYPE_CHECKING:
     from dualmem.config import Settings
 
 SCHEMA: Final = 1
 """Version of the payloads and vectors."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _IDENTITY: Final = stable_id("control", "identity")
 
@@ -80,13 +82,20 @@ def open_backend(settings: Settings) -> Backend:
 
 
 class Store:
-    """All that is kept, for all users. Every method takes the user it works for."""
+    """All that is kept, for all users. Every method takes the user it works for.
 
-    def __init__(self, backend: Backend, embedder: Embedder | None) -> None:
+    Args:
+        backend: The vector database; not opened yet.
+        embedder: The embedding model; looking needs none.
+        lease_seconds: A writer of another process that shows no life for so long loses its user.
+    """
+
+    def __init__(self, backend: Backend, embedder: Embedder | None, *, lease_seconds: float = 60.0) -> None:
         self._backend = backend
         self._known_embedder = embedder
+        self._lease_seconds = lease_seconds
+        self._leases: dict[str, Lease] = {}
         self._opened = False
-        self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 
     @property
     def listing(self) -> Listing:
@@ -154,12 +163,28 @@ class Store:
 
     @asynccontextmanager
     async def writer(self, user_id: str) -> AsyncIterator[None]:
-        """Be the one writer of a user's data in this process; others wait. A commit left open is carried out first."""
-        locks = self._writers.setdefault(asyncio.get_running_loop(), {})
-        async with locks.setdefault(user_id, asyncio.Lock()):
+        """Be the one writer of a user's data; others wait. A commit left open is carried out first.
+
+        Not to be entered twice by one task.
+
+        Raises:
+            UserBusy: A writer in another process did not come to its end.
+        """
+        async with alone(self._backend.key, user_id):
             await self.open(create=True)
-            await self._recover(user_id)
-            yield
+            if not self._backend.shared:
+                await self._recover(user_id)
+                yield
+                return
+            lease = Lease(self._backend, user_id, self._lease_seconds)
+            await lease.take()
+            self._leases[user_id] = lease
+            try:
+                await self._recover(user_id)
+                yield
+            finally:
+                del self._leases[user_id]
+                await lease.give_back()
 
     # Turns
 
@@ -174,9 +199,14 @@ class Store:
         await self._backend.upsert(TURNS, [Point(turn.id, turn_payload(turn), {}) for turn in fresh], only_new=True)
         return fresh
 
+    async def move_turns(self, positions: Mapping[str, int]) -> None:
+        """Give stored turns other positions; those at the end first, so that a crash leaves no two at one place."""
+        for turn_id, position in sorted(positions.items(), key=lambda item: -item[1]):
+            await self._backend.set_payload(TURNS, [turn_id], {"position": position})
+
     async def known_turns(self, ids: Sequence[str]) -> dict[str, Turn]:
         """Return those of `ids` that are stored."""
-        found = await self._backend.retrieve(TURNS, ids)
+        found = await self._backend.retrieve(TURNS, _well_formed(ids))
         return {turn_id: turn_from(turn_id, payload) for turn_id, payload in found.items()}
 
     async def index_turns(self, user_id: str, conversation_id: str) -> int:
@@ -196,6 +226,9 @@ class Store:
         if not await self._backend.count(TURNS, missing):
             return 0
         rows = await self._backend.scroll(TURNS, where, order_by="position")
+        # What people did not say (a system prompt, memories put into a prompt) is nobody's neighbour.
+        silent = [turn_id for turn_id, payload in rows if payload["state"] == "skipped"]
+        rows = [row for row in rows if row[1]["state"] != "skipped"]
         turns = [turn_from(turn_id, payload) for turn_id, payload in rows]
         waiting = [place for place, (_, payload) in enumerate(rows) if payload["indexed"] == "no"]
         touched = sorted({
@@ -203,7 +236,6 @@ class Store:
             for place in waiting
             for near in range(max(0, place - WINDOW), min(len(turns), place + WINDOW + 1))
         })  # fmt: skip
-        touched = [place for place in touched if turns[place].state != "skipped"]
         vectors = await self._embedder.documents([_pair(turns, place) for place in touched])
         points = []
         for place, vector in zip(touched, vectors, strict=True):
@@ -211,7 +243,8 @@ class Store:
             terms = turn_sparse(turns[place], before, after)
             points.append(Point(turns[place].id, {}, {"semantic": vector, **terms}))
         await self._backend.set_vectors(TURNS, points)
-        await self._backend.set_payload(TURNS, [turns[place].id for place in waiting], {"indexed": "yes"})
+        done = [*silent, *(turns[place].id for place in waiting)]
+        await self._backend.set_payload(TURNS, done, {"indexed": "yes"})
         return len(waiting)
 
     async def unindex_turns(self, ids: Sequence[str]) -> None:
@@ -252,7 +285,7 @@ class Store:
 
     async def memories_by_id(self, user_id: str, ids: Sequence[str]) -> dict[str, Memory]:
         """Return those of `ids` that are memories of this user."""
-        found = await self._backend.retrieve(MEMORIES, list(dict.fromkeys(ids)))
+        found = await self._backend.retrieve(MEMORIES, _well_formed(ids))
         return {key: memory_from(key, row) for key, row in found.items() if row["user_id"] == user_id}
 
     async def memories(self, where: Filter, *, limit: int | None = None) -> list[Memory]:
@@ -309,9 +342,18 @@ class Store:
     # Commits
 
     async def commit(self, commit: Commit) -> None:
-        """Write a batch as a whole; to be called by the user's writer."""
+        """Write a batch as a whole; to be called by the user's writer.
+
+        Raises:
+            ModelUnavailable: The new memories could not be embedded; nothing was written.
+            UserBusy: Another process took over meanwhile; nothing was written.
+        """
         if not commit:
             return
+        # What cannot be embedded must not be found in the journal again and again.
+        await self._embedder.documents([memory_text(memory) for memory in commit.new])
+        if commit.user_id in self._leases:
+            await self._leases[commit.user_id].check()
         journal = stable_id("control", "commit", commit.user_id)
         body = json.dumps(
             {
@@ -363,3 +405,8 @@ class Store:
 def _pair(turns: Sequence[Turn], place: int) -> str:
     """Return a turn's text with the turn before it."""
     return "\n".join(turn_text(turn) for turn in turns[max(0, place - 1) : place + 1])
+
+
+def _well_formed(ids: Iterable[str]) -> list[str]:
+    """Return those of `ids` that a point can have, each once: a UUID in its canonical form."""
+    return [key for key in dict.fromkeys(ids) if _UUID.fullmatch(key)]
