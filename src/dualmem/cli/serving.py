@@ -1,0 +1,35 @@
+"""`dualmem mcp`: memory for the clients on a desktop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dualmem.cleaning import clean_user_id
+from dualmem.errors import ConfigurationError
+from dualmem.models import chat_name, embedding_name
+
+if TYPE_CHECKING:
+    from dualmem.config import Settings
+
+
+async def serve_mcp(settings: Settings, user_id: str) -> None:
+    """Serve `user_id`'s memory over standard input and output until the client goes.
+
+    Raises:
+        InvalidUser: The user is blank.
+        ModelNotConfigured: No model is configured; a client would learn that only from its first call.
+        ConfigurationError: The extra `mcp` is not installed.
+    """
+    user_id = clean_user_id(user_id)
+    chat_name(settings)
+    embedding_name(settings)
+    try:
+        from dualmem.integrations.mcp import serve  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        message = f'the MCP server is not installed ({error.name}); install it with: pip install "dualmem[mcp]"'
+        raise ConfigurationError(message) from error
+    from dualmem.memory import DualMem  # noqa: PLC0415 - slow to import
+
+    in_folder = settings.store != ":memory:" and "://" not in settings.store
+    async with DualMem(settings) as memory:
+        await serve(memory, user_id=user_id, share_store=in_folder)
