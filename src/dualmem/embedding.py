@@ -27,7 +27,7 @@ SHORT = 250
 """Estimated tokens that any model takes: to those, a batch is cut that a model with a smaller window refuses."""
 
 _TOO_LONG = re.compile(
-    r"context (length|size|window)|maximum (input|sequence|context) length|(input|text|prompt|sequence)\b.{0,40}\btoo (long|large)",
+    r"context (length|size|window)|maximum (input|sequence) length|(input|text|prompt)\b.{0,40}too l(ong|arge)",
     re.IGNORECASE,
 )
 

@@ -263,9 +263,7 @@ async def test_the_steps_have_their_names(endpoint: Recorder, traced: Callable[.
         "record",
         "extract",
         "dedupe",
-        "consolidate",
-        "evolve",
-        "commit",
+        "integrate",
         "receipt",
     ]
 
