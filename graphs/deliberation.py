@@ -9,7 +9,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
 from dualmem.config import Options
-from dualmem.context import Resources, bound
+from dualmem.context import Resources, afresh, bound
+from dualmem.gating import EVERYTHING
 from dualmem.nodes.deliberation.answer import answer
 from dualmem.nodes.deliberation.extract import extract
 from dualmem.nodes.deliberation.filter import filter_facts
@@ -18,7 +19,7 @@ from dualmem.nodes.deliberation.plan import plan
 from dualmem.nodes.deliberation.reconcile import reconcile
 from dualmem.nodes.deliberation.remember import remember
 from dualmem.nodes.deliberation.threshold import threshold
-from dualmem.state import ChunkTask, DeliberationInput, DeliberationOutput, DeliberationState
+from dualmem.state import Chunk, ChunkTask, DeliberationInput, DeliberationOutput, DeliberationState
 
 NAME = "deliberation"
 
@@ -29,7 +30,7 @@ def build_deliberation_graph(resources: Resources | None = None) -> CompiledStat
     Args:
         resources: Live store and models; by default those that the environment configures.
     """
-    return (
+    return afresh(
         StateGraph(
             DeliberationState,
             context_schema=Options,
@@ -58,26 +59,26 @@ def build_deliberation_graph(resources: Resources | None = None) -> CompiledStat
 
 
 def read_wave(state: DeliberationState) -> list[Send] | Literal["answer"]:
-    """Send the chunks of the wave at hand to be read; with no history, go and say so."""
+    """Send the chunks that are due to be read; with none, go and say so."""
     return _sends(state) or "answer"
 
 
 def read_on(state: DeliberationState) -> list[Send] | Literal["remember"]:
-    """Read the next wave, or finish when the gate is satisfied or everything was read."""
+    """Read the next wave, or finish when the gate is satisfied, everything was read or the budget is spent."""
     return "remember" if state["satisfied"] else _sends(state) or "remember"
 
 
 def _sends(state: DeliberationState) -> list[Send]:
-    waves, wave = state["waves"], state["wave"]
-    verdict = state.get("verdict")
-    missing = verdict.missing if verdict is not None and verdict.missing != "everything" else ""
-    return [
-        Send(
-            "extract",
-            ChunkTask(chunk=chunk, question=state["question"], asked_at=state.get("asked_at"), missing=missing),
-        )
-        for chunk in (waves[wave] if wave < len(waves) else [])
-    ]
+    missing = state.get("missing", "")
+    task = ChunkTask(
+        chunk=Chunk(0, ()),
+        question=state["question"],
+        asked_at=state.get("asked_at"),
+        missing="" if missing == EVERYTHING else missing,
+        ledger=state.get("ledger", False),
+        deadline=state.get("deadline"),
+    )
+    return [Send("extract", {**task, "chunk": chunk}) for chunk in state.get("due", [])]
 
 
 graph = build_deliberation_graph()

@@ -13,7 +13,7 @@ from typing import Final
 from langchain_core.messages import BaseMessage
 
 from dualmem.prompting import DATA_RULE, chat, describe_instant, evidence_lines, fence
-from dualmem.records import EvidenceUnit, Fact
+from dualmem.records import EvidenceUnit, Fact, Turn
 
 SYSTEM: Final = f"""You work with the memory of past conversations. The evidence holds memories and quoted turns, \
 each with a label in brackets and the dates that are known.
@@ -22,6 +22,7 @@ each with a label in brackets and the dates that are known.
 - Where memories disagree and nothing marks one as past, the later one counts, except for those marked \
 "conflicting": there, both sides stand.
 - A quoted turn may say "yesterday" or "last week": count from the date of that turn.
+- "computed" lines were worked out by a program from all that was read: take their numbers as they are.
 {DATA_RULE}"""
 
 
@@ -36,13 +37,21 @@ def facts_part(facts: Sequence[Fact], computed: Sequence[str] = ()) -> str:
 
     Args:
         facts: Labelled F1, F2, ... in the order given.
-        computed: Statements that code computed from them.
+        computed: Statements that code computed from them, labelled C1, C2, ...
     """
     lines = []
     for number, fact in enumerate(facts, start=1):
         said = f" (said: {describe_instant(fact.when, day_only=True)})" if fact.when else ""
         lines.append(f"[F{number}] {fact.text}{said}")
-    lines += [f"(computed) {line}" for line in computed]
+    lines += [f"[C{number}] computed: {line}" for number, line in enumerate(computed, start=1)]
+    return fence("evidence", lines or ["(nothing)"])
+
+
+def sources_part(turns: Sequence[Turn], computed: Sequence[str] = ()) -> str:
+    """Render raw turns as the evidence block, each with its date, and what was computed or counted after them."""
+    labels = {turn.id: f"T{number}" for number, turn in enumerate(turns, start=1)}
+    lines = evidence_lines([EvidenceUnit((), 0.0, tuple(turns))], labels)
+    lines += [f"[C{number}] computed: {line}" for number, line in enumerate(computed, start=1)]
     return fence("evidence", lines or ["(nothing)"])
 
 

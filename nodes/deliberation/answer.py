@@ -7,75 +7,46 @@ import time
 from langgraph.runtime import Runtime
 
 from dualmem.context import Context, Span
-from dualmem.errors import ModelError
+from dualmem.deliberation.concluding import conclude, coverage_of
+from dualmem.errors import ModelError, ModelUnavailable
 from dualmem.prompts import answer as answer_prompt
 from dualmem.prompts.evidence import facts_part
-from dualmem.recollecting import evidence_ids, evidence_of, evidence_of_facts, recollect
-from dualmem.records import (
-    Answer,
-    Coverage,
-    EvidenceItem,
-    ModelCall,
-    PackedContext,
-    Recollection,
-    Route,
-    Verdict,
-)
+from dualmem.recollecting import evidence_ids
+from dualmem.records import Answer, Coverage, ModelCall
 from dualmem.state import DeliberationState
 from dualmem.tracing import annotate_run
-
-NOTHING = "I read the whole history and found nothing about that."
-SHORT_NOTHING = "NONE"
 
 
 async def answer(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
     """Answer from the facts; they replace the memories in the prompt (D-Mem, step 3).
 
-    Without facts a fast answer that did not abstain stands. Where the call fails, or no chunk could be read, the
+    Without facts a fast answer stands that was not graded wrong. Where the call fails, or no chunk could be read, the
     fast answer goes out on the route `degraded`.
+
+    Raises:
+        ModelError: The call failed, or no chunk could be read, and there is no fast answer to fall back on.
     """
     started = time.time()
     context = runtime.context
-    facts = state.get("facts", [])
+    facts = state.get("facts") or []
     coverage = coverage_of(state)
     calls: list[ModelCall] = []
     cited: set[int] = set()
     concluded: Answer | None = None
     failure = ""
     if facts:
-        labels = [f"F{number}" for number in range(1, len(facts) + 1)]
-        prompt = answer_prompt.render(
-            facts_part(facts, state.get("computed", [])),
-            state["question"],
-            labels=labels,
-            asked_at=state.get("asked_at"),
-            style=context.settings.answer_style,
-            standing=state.get("standing", []),
-            step="deliberate.answer",
-        )
         try:
-            reply = await context.chat.ask(prompt)
+            concluded, cited, calls = await _from_facts(state, context)
         except ModelError as error:
+            if state.get("drafted") is None:
+                raise
             failure = str(error)
-        else:
-            calls = list(reply.calls)
-            cited = {labels.index(label) + 1 for label in reply.value.cites if label in labels}
-            turn_ids = dict.fromkeys(t for number in sorted(cited) for t in facts[number - 1].turn_ids)
-            concluded = Answer(
-                text=reply.value.answer.strip(), abstained=not reply.value.found, turn_ids=tuple(turn_ids)
-            )
-    elif coverage.chunks_total and coverage.chunks_failed == coverage.chunks_total:
-        failure = f"no part of the history could be read: {'; '.join(coverage.failures)}"
-    recollection = await _recollection(
-        state,
-        context,
-        concluded,
-        cited,
-        coverage,
-        failure,
-        calls,
-        Span("deliberate.answer", started, time.time()),
-    )
+    else:
+        failure = _nothing_read(state, coverage)
+        if coverage.chunks_failed and failure and state.get("drafted") is None:
+            raise ModelUnavailable(failure)
+    mine = Span("deliberate.answer", started, time.time())
+    recollection = await conclude(state, context, concluded, cited=cited, failure=failure, calls=calls, spans=[mine])
     runtime.stream_writer(
         {
             "event": "coverage",
@@ -97,75 +68,39 @@ async def answer(state: DeliberationState, runtime: Runtime[Context]) -> Deliber
     }
 
 
-def coverage_of(state: DeliberationState) -> Coverage:
-    """Return how much was read so far."""
-    readings = state.get("readings", [])
-    chunks = [chunk for wave in state.get("waves", []) for chunk in wave]
-    done = {reading.number for reading in readings}
-    failed = _failed_turns(state)
-    read = {turn.id for chunk in chunks if chunk.number in done for turn in chunk.turns}
-    return Coverage(
-        turns_read=len(read) - failed,
-        turns_failed=failed,
-        turns_total=len({turn.id for chunk in chunks for turn in chunk.turns}),
-        chunks_read=sum(1 for reading in readings if not reading.failure),
-        chunks_failed=sum(1 for reading in readings if reading.failure),
-        chunks_total=len(chunks),
-        facts_found=sum(len(reading.facts) for reading in readings),
-        facts_used=len(state.get("facts", [])),
-        failures=tuple(dict.fromkeys(reading.failure for reading in readings if reading.failure)),
+async def _from_facts(state: DeliberationState, context: Context) -> tuple[Answer, set[int], list[ModelCall]]:
+    """Return the answer, the numbers of the facts it cites, from 1, and what it cost."""
+    facts, computed = state["facts"], state.get("computed") or []
+    labels = [f"F{number}" for number in range(1, len(facts) + 1)]
+    computed_labels = [f"C{number}" for number in range(1, len(computed) + 1)]
+    prompt = answer_prompt.render(
+        facts_part(facts, computed),
+        state["question"],
+        labels=[*labels, *computed_labels],
+        asked_at=state.get("asked_at"),
+        style=context.settings.answer_style,
+        standing=state.get("standing") or [],
+        step="deliberate.answer",
     )
+    reply = await context.chat.ask(prompt)
+    cites = [label.strip() for label in reply.value.cites]
+    cited = {labels.index(label) + 1 for label in cites if label in labels}
+    if any(label in computed_labels for label in cites):
+        # What was computed rests on every fact that has a record or a date.
+        cited |= {
+            number
+            for number, fact in enumerate(facts, start=1)
+            if fact.record is not None or (not state.get("ledger") and fact.valid is not None)
+        }
+    turn_ids = dict.fromkeys(t for number in sorted(cited) for t in facts[number - 1].turn_ids)
+    answer_text = reply.value.answer.strip()
+    concluded = Answer(text=answer_text, abstained=not reply.value.found, turn_ids=tuple(turn_ids))
+    return concluded, cited, list(reply.calls)
 
 
-def _failed_turns(state: DeliberationState) -> int:
-    """Count the turns that could not be read; the parts of one long turn are one turn."""
-    turns = {chunk.number: chunk.turns for wave in state.get("waves", []) for chunk in wave}
-    whole: set[str] = set()
-    parts = 0
-    for reading in state.get("readings", []):
-        if reading.failed_turns >= reading.turns:
-            whole.update(turn.id for turn in turns.get(reading.number, ()))
-        else:
-            parts += reading.failed_turns
-    return len(whole) + parts
-
-
-async def _recollection(
-    state: DeliberationState,
-    context: Context,
-    concluded: Answer | None,
-    cited: set[int],
-    coverage: Coverage,
-    failure: str,
-    calls: list[ModelCall],
-    mine: Span,
-) -> Recollection:
-    fast = state.get("drafted")
-    facts = state.get("facts", [])
-    route: Route = "degraded" if failure else "deliberate"
-    evidence: tuple[EvidenceItem, ...]
-    if concluded is not None and (facts or fast is None):
-        chosen = concluded
-        turns = await context.store.turns_by_id(state["user_id"], [t for fact in facts for t in fact.turn_ids])
-        evidence = evidence_of_facts(facts, turns, cited)
-    elif fast is not None and (failure or not fast.abstained):
-        chosen = fast
-        evidence = evidence_of(state.get("packed", PackedContext(())), fast)
-    else:
-        short = context.settings.answer_style == "short"
-        chosen = Answer(text=SHORT_NOTHING if short else NOTHING, abstained=True)
-        evidence = evidence_of(state.get("packed", PackedContext(())), chosen)
-    return recollect(
-        question=state["question"],
-        user_id=state["user_id"],
-        answer=chosen,
-        stored=bool(coverage.turns_total),
-        route=route,
-        verdict=state.get("verdict") or Verdict(passed=False, policy="always", reason="asked to read everything"),
-        evidence=evidence,
-        calls=[*state.get("calls", []), *calls],
-        spans=[*state.get("spans", []), mine],
-        coverage=coverage,
-        fast_answer=fast.text if fast is not None else None,
-        degraded_reason=failure,
-    )
+def _nothing_read(state: DeliberationState, coverage: Coverage) -> str:
+    """Return why nothing at all was read, "" where something was or there was nothing to read."""
+    if not coverage.chunks_total or coverage.chunks_failed < coverage.chunks_total:
+        spent = coverage.stopped and not coverage.chunks_read and state.get("drafted") is not None
+        return f"nothing could be read: {coverage.stopped} is spent" if spent else ""
+    return f"no part of the history could be read: {'; '.join(coverage.failures)}"

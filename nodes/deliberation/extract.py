@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from dataclasses import dataclass, field
+
 from langgraph.runtime import Runtime
 
 from dualmem.context import Context
 from dualmem.deliberation.chunks import halves
+from dualmem.deliberation.records import record_of
 from dualmem.errors import ModelError, ModelUnavailable, ReplyTruncated, UnreadableReply
 from dualmem.prompts import chunk_extraction
 from dualmem.prompts.chunk_extraction import ChunkReply
@@ -14,26 +19,47 @@ from dualmem.retrieval.times import find
 from dualmem.state import Chunk, ChunkReading, ChunkTask, DeliberationState
 
 
+@dataclass
+class _Read:
+    """What was read so far; it stands when time runs out."""
+
+    facts: list[Fact] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    """Ids of the turns that could not be read."""
+    pending: set[str] = field(default_factory=set)
+
+
 async def extract(state: ChunkTask, runtime: Runtime[Context]) -> DeliberationState:
     """Return the facts of a chunk, or why it could not be read; a failure does not hold up other chunks.
 
-    A chunk whose reply is cut off or unreadable is divided, one whose call fails is tried once more.
+    A chunk whose reply is cut off or unreadable is divided, one whose call fails is tried once more. When the budget
+    of seconds is spent, a call under way is given up.
     """
-    chunk = state["chunk"]
-    facts, calls, failures, failed = await _read(chunk, state, runtime.context)
+    chunk, deadline = state["chunk"], state.get("deadline")
+    read = _Read(pending={turn.id for turn in chunk.turns})
+    try:
+        async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.time())):
+            await _read(chunk, state, runtime.context, read)
+    except TimeoutError:
+        read.failures.append("the budget of seconds was spent")
+        read.failed |= read.pending
     reading = ChunkReading(
         number=chunk.number,
         turns=len({turn.id for turn in chunk.turns}),
-        failed_turns=failed,
-        facts=tuple(facts),
-        failure="; ".join(dict.fromkeys(failures)),
+        failed_turns=len(read.failed),
+        facts=tuple(read.facts),
+        failure="; ".join(dict.fromkeys(read.failures)),
     )
-    runtime.stream_writer({"event": "chunk", "number": chunk.number, "facts": len(facts), "failed": failed})
-    return {"readings": [reading], "calls": calls}
+    runtime.stream_writer(
+        {"event": "chunk", "number": chunk.number, "facts": len(read.facts), "failed": len(read.failed)}
+    )
+    return {"readings": [reading], "calls": read.calls}
 
 
-async def _read(chunk: Chunk, task: ChunkTask, context: Context) -> tuple[list[Fact], list[ModelCall], list[str], int]:
-    """Return facts, calls, failures and the number of turns that could not be read."""
+async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) -> None:
+    ledger = task.get("ledger", False)
     prompt = chunk_extraction.render(
         chunk.earlier,
         chunk.turns,
@@ -41,7 +67,9 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context) -> tuple[list[F
         least=context.settings.extraction_score,
         asked_at=task["asked_at"],
         missing=task["missing"],
+        ledger=ledger,
     )
+    ids = {turn.id for turn in chunk.turns}
     try:
         try:
             reply = await context.chat.ask(prompt)
@@ -49,18 +77,23 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context) -> tuple[list[F
             reply = await context.chat.ask(prompt)
     except (ReplyTruncated, UnreadableReply) as error:
         divided = halves(chunk)
-        if divided is None:
-            return [], [], [str(error)], 1
-        left = await _read(divided[0], task, context)
-        right = await _read(divided[1], task, context)
-        return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
+        if divided is not None:
+            for half in divided:
+                await _read(half, task, context, read)
+            return
+        read.failures.append(str(error))
+        read.failed |= ids
     except ModelError as error:
-        return [], [], [str(error)], len({turn.id for turn in chunk.turns})
-    return _facts(chunk, reply.value, context.settings.extraction_score), list(reply.calls), [], 0
+        read.failures.append(str(error))
+        read.failed |= ids
+    else:
+        read.facts += facts_of(chunk, reply.value, least=context.settings.extraction_score, ledger=ledger)
+        read.calls += reply.calls
+    read.pending -= ids
 
 
-def _facts(chunk: Chunk, reply: ChunkReply, least: float) -> list[Fact]:
-    """Return the facts that cite turns of the chunk and score enough."""
+def facts_of(chunk: Chunk, reply: ChunkReply, *, least: float, ledger: bool = False) -> list[Fact]:
+    """Return the facts that cite turns of the chunk and score enough, with their records where a ledger is made."""
     facts = []
     for item in reply.facts:
         cited = [chunk.turns[number - 1] for number in item.turns if 1 <= number <= len(chunk.turns)]
@@ -75,6 +108,7 @@ def _facts(chunk: Chunk, reply: ChunkReply, least: float) -> list[Fact]:
                 speaker=cited[0].speaker,
                 when=cited[0].said_at,
                 valid=found[0].interval if found else None,
+                record=record_of(item, cited) if ledger else None,
             )
         )
     return facts

@@ -13,11 +13,11 @@ from dualmem.state import DeliberationState
 async def filter_facts(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
     """Select the strictly necessary facts, above the count only (D-Mem, step 2).
 
-    All stay where the selection fails or keeps nothing.
+    All stay where the selection fails or keeps nothing, and for a ledger, whose items are all needed.
     """
     context = runtime.context
     facts = state["relevant"]
-    if len(facts) <= context.settings.fact_filter_above:
+    if state.get("ledger") or len(facts) <= context.settings.fact_filter_above:
         return {"facts": facts}
     try:
         reply = await context.chat.ask(fact_filter.render(facts, state["question"], asked_at=state.get("asked_at")))

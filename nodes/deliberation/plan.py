@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
+
 from langgraph.runtime import Runtime
 
 from dualmem.cleaning import clean_text, clean_user_id
 from dualmem.context import Context
-from dualmem.deliberation.chunks import cut_chunks, needs_everything, plan_waves
+from dualmem.deliberation.budget import affordable
+from dualmem.deliberation.chunks import cut_chunks, plan_waves
+from dualmem.deliberation.questions import needs_everything, needs_ledger
 from dualmem.errors import ModelError
-from dualmem.records import Turn
-from dualmem.retrieval.search import rank_turns
-from dualmem.state import DeliberationState
+from dualmem.records import Scope, Turn
+from dualmem.retrieval.turns import rank_turns
+from dualmem.state import Chunk, DeliberationState
 
 
 async def plan(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
@@ -18,6 +22,10 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
 
     Exhaustive reading is forced for questions that need all of it. A ranking that fails costs the order of the
     waves, not the reading.
+
+    Raises:
+        InvalidUser: The user is missing or blank.
+        ConfigurationError: A limit of money is set, and no price.
     """
     context = runtime.context
     settings = context.settings
@@ -26,33 +34,93 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     turns: list[Turn] = []
     if await context.store.open(create=False):
         turns = await context.store.turns(user_id)
-    scope = state.get("scope")
-    if scope is not None:
-        turns = [
-            turn
-            for turn in turns
-            if (not scope.conversation_ids or turn.conversation_id in scope.conversation_ids)
-            and (scope.as_of is None or (turn.said_at or turn.recorded_at) <= scope.as_of)
-        ]
+    stored = bool(state.get("stored")) or bool(turns)
+    waves = await waves_of(
+        _within(turns, state.get("scope")), user_id, question, context, scope=state.get("scope"), seen=_seen(state)
+    )
+    ledger = settings.ledger and needs_ledger(question)
+    deadline = _started(state) + settings.budget_seconds if settings.budget_seconds is not None else None
+    due, stopped = affordable(
+        waves[0] if waves else [],
+        state.get("calls", []),
+        settings,
+        question=question,
+        asked_at=state.get("asked_at"),
+        ledger=ledger,
+        deadline=deadline,
+    )
+    verdict = state.get("verdict")
+    return {
+        "user_id": user_id,
+        "question": question,
+        "stored": stored,
+        "waves": waves,
+        "wave": 0,
+        "due": due,
+        "stopped": stopped,
+        "deadline": deadline,
+        "ledger": ledger,
+        "missing": verdict.missing if verdict is not None else "",
+    }
+
+
+async def waves_of(
+    turns: list[Turn],
+    user_id: str,
+    question: str,
+    context: Context,
+    *,
+    scope: Scope | None = None,
+    seen: list[str] | None = None,
+) -> list[list[Chunk]]:
+    """Return the chunks of `turns` in the waves in which they are read; no chat model is called.
+
+    Args:
+        turns: The history, conversation by conversation.
+        user_id: Whose it is.
+        question: As asked.
+        context: Settings, store and embedding model.
+        scope: Narrows the search that ranks them.
+        seen: Ids of the turns behind the evidence of the fast answer.
+    """
+    settings = context.settings
     chunks = cut_chunks(
         turns,
         most_turns=settings.chunk_turns,
         most_tokens=settings.chunk_tokens,
         overlap=settings.chunk_overlap,
     )
+    if not chunks:
+        return []
     whole = settings.deliberation == "exhaustive" or needs_everything(question)
-    if whole or len(chunks) <= settings.wave_chunks:
-        waves = [chunks] if chunks else []
-    else:
-        try:
-            ranked = await rank_turns(context, user_id, question, scope=scope)
-        except ModelError:
-            ranked = []
-        waves = plan_waves(chunks, ranked, _evidence_turns(state), size=settings.wave_chunks)
-    return {"user_id": user_id, "question": question, "waves": waves, "wave": 0}
+    limited = any((settings.budget_calls, settings.budget_tokens, settings.budget_seconds, settings.budget_cost))
+    if not limited and (whole or len(chunks) <= settings.wave_chunks):
+        return [chunks]
+    try:
+        ranked = await rank_turns(context, user_id, question, scope=scope)
+    except ModelError:
+        ranked = []
+    size = len(chunks) if whole else settings.wave_chunks
+    return plan_waves(chunks, ranked, seen or [], size=size)
 
 
-def _evidence_turns(state: DeliberationState) -> list[str]:
+def _within(turns: list[Turn], scope: Scope | None) -> list[Turn]:
+    if scope is None:
+        return turns
+    return [
+        turn
+        for turn in turns
+        if (not scope.conversation_ids or turn.conversation_id in scope.conversation_ids)
+        and (scope.as_of is None or (turn.said_at or turn.recorded_at) <= scope.as_of)
+    ]
+
+
+def _started(state: DeliberationState) -> float:
+    """Return when the question was begun: the budget of seconds counts the fast answer too."""
+    return min((span.start for span in state.get("spans", [])), default=time.time())
+
+
+def _seen(state: DeliberationState) -> list[str]:
     packed = state.get("packed")
     if packed is None:
         return []

@@ -49,9 +49,17 @@ _DMEM: dict[str, Any] = {
     "rerank": "none",
     "deliberation": "exhaustive",
     "answer_style": "short",
+    "ledger": False,
+    "check_support": False,
     "write_back": False,
 }
-_MEMLACE: dict[str, Any] = {"gate": "never", "memory_filter": "off", "zoom_turns": 0}
+_MEMLACE: dict[str, Any] = {
+    "gate": "never",
+    "memory_filter": "off",
+    "zoom_turns": 0,
+    "rankings": ("semantic", "keyword", "template", "topic"),
+    "fusion": "rrf",
+}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -108,6 +116,19 @@ LOCAL: Mapping[str, Any] = MappingProxyType(
 
 Ranking = Literal["semantic", "keyword", "template", "topic", "time", "turns"]
 
+WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {
+        "semantic": 1.75,
+        "keyword": 1.75,
+        "template": 0.25,
+        "topic": 0.25,
+        "time": 0.5,
+        "turns.semantic": 1.0,
+        "turns.lexical": 2.0,
+    }
+)
+"""Weights of the rankings where scores are fused; by ranks alone, all weigh the same."""
+
 
 class Options(BaseModel):
     """What may change from run to run."""
@@ -119,8 +140,9 @@ class Options(BaseModel):
     # Models
     chat_model: str | None = Field(
         None,
-        description="`openai:NAME`, `local` for the embedded model, `local:PATH` for another GGUF file, or "
-        "any `provider:NAME` that LangChain's init_chat_model knows.",
+        description="`openai:NAME`, `local` for the embedded model, `local:PATH` for another GGUF file, "
+        "`local:hub:OWNER/REPO/FILE` for one of a model hub, or any `provider:NAME` that LangChain's init_chat_model "
+        "knows.",
     )
     temperature: float = Field(0.0, ge=0, le=2, description="For every call but the gate's candidates.")
     candidate_temperature: float = Field(0.7, ge=0, le=2, description="For the candidates of majority and consensus.")
@@ -173,8 +195,14 @@ class Options(BaseModel):
         description="The rankings that are fused.",
     )
     rrf_k: int = Field(10, ge=0, le=1000, description="Constant of reciprocal rank fusion.")
+    fusion: Literal["scores", "rrf"] = Field(
+        "scores",
+        description="How rankings are fused: by their scores, or by ranks alone (reciprocal rank fusion, MemoryLACE).",
+    )
     ranking_weights: dict[str, float] = Field(
-        default_factory=dict, description="Weight of a ranking in the fusion, by its name; 1 where not given."
+        default_factory=dict,
+        description="Weight of a ranking in the fusion, by its name, over the fusion's own. `turns` weighs what a "
+        "memory's source turns give it, `turns.semantic` and `turns.lexical` the two rankings of turns.",
     )
     expand_lifecycle: bool = Field(
         True, description="Show earlier states and conflicting memories with what was found."
@@ -201,7 +229,35 @@ class Options(BaseModel):
     score_threshold: float = Field(6.0, ge=0, le=10, description="Facts must score above this (D-Mem: 6).")
     fact_filter_above: int = Field(6, ge=0, description="Let a model select when more facts remain (D-Mem: 6).")
     max_facts: int = Field(60, ge=1, description="Most facts handed to the answer.")
+    ledger: bool = Field(
+        True, description="Read typed records where a question counts or adds up, and compute from them in code."
+    )
+    check_support: bool = Field(
+        True,
+        description="Grade a deliberated answer once more, against its source turns, where those do not carry the "
+        "words of the question or of the answer.",
+    )
+    budget_tokens: int | None = Field(
+        None, ge=1, description="Tokens in and out that a question may cost; deliberation stops before it costs more."
+    )
+    budget_calls: int | None = Field(None, ge=1, description="Model calls that a question may cost.")
+    budget_seconds: float | None = Field(
+        None, gt=0, description="Seconds after which deliberation reads no more and answers from what it has."
+    )
+    budget_cost: float | None = Field(
+        None, gt=0, description="Money that a question may cost, in the currency of the prices below."
+    )
+    price_input: float | None = Field(None, ge=0, description="Price of a million tokens in.")
+    price_output: float | None = Field(None, ge=0, description="Price of a million tokens out.")
+    price_cached: float | None = Field(
+        None, ge=0, description="Price of a million tokens in that the provider had cached; by default as others."
+    )
     write_back: bool = Field(True, description="Remember what deliberation found and memory lacked.")
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The weight of each ranking in the fusion; 1 where none is named."""
+        return {**(WEIGHTS if self.fusion == "scores" else {}), **self.ranking_weights}
 
 
 class Settings(BaseSettings, Options):

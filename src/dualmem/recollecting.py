@@ -149,6 +149,8 @@ def recollect(
     fast_answer: str | None = None,
     degraded_reason: str = "",
     dropped: tuple[str, ...] = (),
+    final: Verdict | None = None,
+    computed: tuple[str, ...] = (),
 ) -> Recollection:
     """Return the public result."""
     return Recollection(
@@ -163,6 +165,8 @@ def recollect(
         fast_answer=fast_answer,
         degraded_reason=degraded_reason,
         dropped=dropped,
+        final=final,
+        computed=computed,
         usage=Usage.of(calls),
         timings=wall_times(list(spans)),
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from dualmem.context import Spans, add
 from dualmem.lifecycle import WorkingSet
@@ -81,6 +81,7 @@ class DeliberationInput(TypedDict, total=False):
     asked_at: datetime
     packed: PackedContext
     standing: list[str]
+    stored: bool
     drafted: Answer
     verdict: Verdict
     calls: Calls
@@ -124,6 +125,10 @@ class ChunkTask(TypedDict):
     question: str
     asked_at: datetime | None
     missing: str
+    ledger: NotRequired[bool]
+    """Whether typed records are asked for."""
+    deadline: NotRequired[float | None]
+    """When the budget of seconds is spent, in seconds since the epoch."""
 
 
 class DeliberationState(DeliberationInput, DeliberationOutput, total=False):
@@ -132,6 +137,18 @@ class DeliberationState(DeliberationInput, DeliberationOutput, total=False):
     waves: list[list[Chunk]]
     wave: int
     """The wave that is read next."""
+    due: list[Chunk]
+    """The chunks of that wave that the budget allows."""
+    stopped: str
+    """The limit at which reading stopped, "" as long as none did."""
+    deadline: float | None
+    """When the budget of seconds is spent, in seconds since the epoch."""
+    ledger: bool
+    """Whether the question needs typed records, to count and to add up."""
+    missing: str
+    """What the last answer lacked, as the gate said."""
+    final: Verdict
+    """What was said of the last answer."""
     satisfied: bool
     """Whether the gate passed the answer made so far."""
     readings: Annotated[list[ChunkReading], add]
@@ -163,15 +180,6 @@ class IngestionOutput(TypedDict, total=False):
     receipt: IngestReceipt
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """New turns that one extraction call reads, with the turns before them as context."""
-
-    number: int
-    turns: tuple[Turn, ...]
-    earlier: tuple[Turn, ...] = ()
-
-
 class BatchInput(TypedDict):
     """What the integration of one batch needs."""
 
@@ -189,6 +197,15 @@ class BatchOutput(TypedDict, total=False):
     given_up: Annotated[list[str], add]
     calls: Calls
     spans: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """New turns that one extraction call reads, with the turns before them as context."""
+
+    number: int
+    turns: tuple[Turn, ...]
+    earlier: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

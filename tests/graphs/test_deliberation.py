@@ -13,7 +13,7 @@ from dualmem.testing import ScriptedChatModel
 
 Open = Callable[..., DualMem]
 Make = Callable[..., Any]
-LINES = ("Ana: apples", "Bot: pears", "Ana: Porto river", "Bot: bridges", "Ana: rain", "Bot: sun")
+LINES = ("Ana: apples", "Bot: pears", "Ana: the Porto river is the Douro", "Bot: bridges", "Ana: rain", "Bot: sun")
 ANSWER = {"cites": ["F1"], "found": True, "answer": "The Douro."}
 
 
@@ -82,11 +82,11 @@ async def test_facts_of_later_waves_join_those_of_earlier_ones(deliberate: Any, 
     script = {
         "deliberate.extract": reply,
         "answer": [ANSWER, ANSWER, {**ANSWER, "answer": "All three."}],
-        "gate": [grades(complete=False), grades(complete=False)],
+        "gate": [grades(complete=False), grades(complete=False), grades()],
     }
     found, model = await deliberate(script, "Which river is in Porto?")
     assert (found.answer, len(found.evidence), model.leftovers()) == ("All three.", 3, {})
-    assert [item.sources[0].text for item in found.evidence] == ["apples", "Porto river", "rain"]
+    assert [item.sources[0].text for item in found.evidence] == ["apples", "the Porto river is the Douro", "rain"]
 
 
 async def test_a_chunk_that_fails_is_in_the_coverage_and_holds_up_nobody(deliberate: Any) -> None:
@@ -118,10 +118,11 @@ async def test_a_model_selects_among_many_facts(deliberate: Any) -> None:
     assert (found.coverage.facts_found, found.coverage.facts_used) == (7, 1)
 
 
-async def test_weak_facts_are_better_than_none_in_progressive_reading_only(deliberate: Any) -> None:
-    script = {"deliberate.extract": finding("river", score=5), "answer": [ANSWER]}
-    found, _ = await deliberate(script, "Which river?", wave_chunks=3)
-    assert found.outcome == "answered"
+async def test_weak_facts_are_better_than_none_in_progressive_reading_only(deliberate: Any, grades: Make) -> None:
+    script = {"deliberate.extract": finding("river", score=5), "answer": [ANSWER], "gate": [grades()]}
+    found, model = await deliberate(script, "Which river?", wave_chunks=3)
+    assert (found.outcome, found.final.passed, model.leftovers()) == ("answered", True, {})
+    assert "weak facts" in found.final.reason
     script = {"deliberate.extract": finding("river", score=5), "answer": []}
     found, _ = await deliberate(script, "Which river?", deliberation="exhaustive")
     assert found.outcome == "nothing_relevant"
@@ -137,7 +138,7 @@ async def test_with_nothing_stored_it_says_so(open_memory: Open) -> None:
 async def test_what_is_skipped_is_not_read(open_memory: Open) -> None:
     from langchain_core.messages import HumanMessage, SystemMessage  # noqa: PLC0415
 
-    messages = [SystemMessage("SECRET river rules."), HumanMessage("Porto river")]
+    messages = [SystemMessage("SECRET river rules."), HumanMessage("Porto river Douro")]
     await open_memory(strategy="verbatim").remember(messages, user_id="ana")
     model = ScriptedChatModel(
         script={"deliberate.extract": finding("river"), "answer": ANSWER, "consolidate": {"decisions": []}}

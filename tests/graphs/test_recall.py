@@ -17,9 +17,15 @@ from dualmem.testing import ScriptedChatModel
 Open = Callable[..., DualMem]
 Make = Callable[..., Any]
 
-LINES = ("Ana: Ana lives in Berlin.", "Bot: And now?", "Ana: Ana lives in Porto.", "Ana: Ana owns a boat.")
+LINES = (
+    "Ana: Ana lives in Berlin.",
+    "Bot: And now, in the flat with the blue door?",
+    "Ana: Ana lives in Porto.",
+    "Ana: Ana owns a boat.",
+)
 FAST = {"cites": ["M2"], "found": True, "answer": "In Porto."}
 DEEP = {"cites": ["F1"], "found": True, "answer": "In Porto, since 3 March 2024."}
+BLUE = {**DEEP, "answer": "Blue."}
 UNKNOWN = {"cites": [], "found": False, "answer": "I do not know."}
 FACTS = {"facts": [{"turns": [3], "fact": "Ana has lived in Porto since 3 March 2024.", "score": 9}]}
 
@@ -97,7 +103,7 @@ async def test_every_call_is_in_the_account(remembered: Any, grades: Make) -> No
 async def test_what_was_found_makes_the_next_answer_fast(remembered: Any, grades: Make) -> None:
     fact = {"turns": [2], "fact": "The flat of Ana has a blue door.", "score": 9}
     script = {
-        "answer": [UNKNOWN, {**DEEP, "answer": "Blue."}, {"cites": ["M1"], "found": True, "answer": "Blue."}],
+        "answer": [UNKNOWN, BLUE, {"cites": ["M1"], "found": True, "answer": "Blue."}],
         "gate": [grades()],
         "deliberate.extract": [{"facts": [fact]}],
     }
@@ -113,7 +119,7 @@ async def test_what_was_found_makes_the_next_answer_fast(remembered: Any, grades
 async def test_nothing_is_written_back_where_that_is_off(remembered: Any) -> None:
     fact = {"turns": [2], "fact": "The flat of Ana has a blue door.", "score": 9}
     memory, _ = await remembered(
-        {"answer": [UNKNOWN, DEEP], "deliberate.extract": [{"facts": [fact]}]}, write_back=False
+        {"answer": [UNKNOWN, BLUE], "deliberate.extract": [{"facts": [fact]}]}, write_back=False
     )
     before = await memory.memories(user_id="ana", states=())
     assert (await memory.recall("Which colour is the door?", user_id="ana")).route == "deliberate"
@@ -239,7 +245,7 @@ async def test_a_write_back_that_fails_does_not_cost_the_answer(
     remembered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fact = {"turns": [2], "fact": "The flat of Ana has a blue door.", "score": 9}
-    memory, _ = await remembered({"answer": [UNKNOWN, DEEP], "deliberate.extract": [{"facts": [fact]}]})
+    memory, _ = await remembered({"answer": [UNKNOWN, BLUE], "deliberate.extract": [{"facts": [fact]}]})
 
     async def full(*_: Any, **__: Any) -> None:
         from dualmem.errors import StoreError  # noqa: PLC0415
@@ -248,7 +254,7 @@ async def test_a_write_back_that_fails_does_not_cost_the_answer(
 
     monkeypatch.setattr(memory.resources.store, "commit", full)
     found = await memory.recall("Which colour is the door?", user_id="ana")
-    assert (found.answer, found.route) == (DEEP["answer"], "deliberate")
+    assert (found.answer, found.route) == ("Blue.", "deliberate")
 
 
 async def test_without_any_answer_recall_fails(remembered: Any) -> None:

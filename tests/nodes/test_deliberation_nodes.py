@@ -12,10 +12,11 @@ from langgraph.runtime import Runtime
 
 from dualmem import DualMem, Scope
 from dualmem.context import Context
-from dualmem.deliberation.chunks import cut_chunks, halves, needs_everything, plan_waves
+from dualmem.deliberation.chunks import cut_chunks, halves, plan_waves
 from dualmem.deliberation.ledger import in_order
+from dualmem.deliberation.questions import needs_everything
 from dualmem.errors import InvalidUser, ModelError, ModelUnavailable, StoreError
-from dualmem.nodes.deliberation.answer import NOTHING, answer
+from dualmem.nodes.deliberation.answer import answer
 from dualmem.nodes.deliberation.extract import extract
 from dualmem.nodes.deliberation.filter import filter_facts
 from dualmem.nodes.deliberation.gate import gate
@@ -23,7 +24,7 @@ from dualmem.nodes.deliberation.plan import plan
 from dualmem.nodes.deliberation.reconcile import reconcile
 from dualmem.nodes.deliberation.remember import remember
 from dualmem.nodes.deliberation.threshold import RESCUED, threshold
-from dualmem.records import Answer, Fact, PackedContext, Turn
+from dualmem.records import Answer, Fact, PackedContext, Recollection, Turn, Verdict
 from dualmem.state import Chunk, ChunkReading, ChunkTask, DeliberationState
 from dualmem.testing import ScriptedChatModel
 
@@ -219,8 +220,9 @@ async def test_an_unreadable_chunk_is_divided(open_memory: Open, runtime_of: Run
 # threshold, filter, reconcile
 
 
-async def kept(memory: DualMem, runtime_of: RuntimeOf, *facts: Fact) -> list[str]:
-    state: DeliberationState = {"readings": [ChunkReading(n, 1, facts=(one,)) for n, one in enumerate(facts)]}
+async def kept(memory: DualMem, runtime_of: RuntimeOf, *facts: Fact, waves: Any = ()) -> list[str]:
+    readings = [ChunkReading(n, 1, facts=(one,)) for n, one in enumerate(facts)]
+    state: DeliberationState = {"readings": readings, "question": "Where does Ana live?", "waves": list(waves)}
     return [one.text for one in (await threshold(state, runtime_of(memory)))["relevant"]]
 
 
@@ -229,10 +231,14 @@ async def test_facts_must_score_above_the_threshold(open_memory: Open, runtime_o
     assert await kept(open_memory(), runtime_of, *facts) == ["nine", "seven"]
 
 
-async def test_where_none_passes_progressive_reading_keeps_the_best(open_memory: Open, runtime_of: RuntimeOf) -> None:
-    facts = [fact(str(score), score) for score in (1, 2, 3, 4, 5)]
-    assert await kept(open_memory(), runtime_of, *facts) == ["5", "4", "3"][:RESCUED]
-    assert await kept(open_memory(deliberation="exhaustive"), runtime_of, *facts) == []
+async def test_where_none_passes_progressive_reading_keeps_weak_facts_about_the_question(
+    open_memory: Open, runtime_of: RuntimeOf, a_turn: Make
+) -> None:
+    turns = [a_turn("My cat is grey." if n in {3, 4} else "I have lived here for long.", n) for n in range(6)]
+    waves = [[Chunk(n, (turn,)) for n, turn in enumerate(turns)]]
+    facts = [fact(str(score), score, turn_ids=(f"chat-{score}",)) for score in (1, 2, 3, 4, 5)]
+    assert await kept(open_memory(), runtime_of, *facts, waves=waves) == ["5", "2", "1"][:RESCUED]
+    assert await kept(open_memory(deliberation="exhaustive"), runtime_of, *facts, waves=waves) == []
 
 
 async def test_facts_are_bounded(open_memory: Open, runtime_of: RuntimeOf) -> None:
@@ -283,7 +289,7 @@ def test_the_ledger_orders_instants_and_not_their_spelling() -> None:
 
 
 async def test_reconcile_gives_the_ledger(open_memory: Open, runtime_of: RuntimeOf) -> None:
-    update = await reconcile({"facts": [fact("a"), fact("a")]}, runtime_of(open_memory()))
+    update = await reconcile({"facts": [fact("a"), fact("a")], "question": "?"}, runtime_of(open_memory()))
     assert [one.text for one in update["facts"]] == ["a"]
 
 
@@ -297,6 +303,7 @@ def chunked(a_turn: Make, *readings: ChunkReading) -> DeliberationState:
 
 READ = (ChunkReading(0, 2, facts=(fact(turn_ids=("chat-0",)),)), ChunkReading(1, 2))
 FAST = Answer(text="In Berlin.")
+NOTHING = "I read the whole history (4 turns) and found nothing about that."
 ABSTAINED = Answer(text="I do not know.", abstained=True)
 
 
@@ -389,6 +396,14 @@ def concluded(text: str = "In Porto.", *, waves: int = 2, **fields: Any) -> Deli
         "concluded": Answer(text=text, **fields),
         "waves": [[] for _ in range(waves)],
         "wave": 0,
+        "recollection": Recollection(
+            question="?",
+            user_id="ana",
+            answer=text,
+            outcome="answered",
+            route="deliberate",
+            verdict=Verdict(passed=False, policy="always"),
+        ),
     }
     return state
 
@@ -406,13 +421,18 @@ async def test_after_the_last_wave_and_for_an_abstention_no_model_is_asked(
     open_memory: Open, runtime_of: RuntimeOf
 ) -> None:
     memory = open_memory()
-    assert await gate(concluded(waves=1), runtime_of(memory)) == {"wave": 1, "satisfied": True}
-    assert await gate(concluded(abstained=True), runtime_of(memory)) == {"wave": 1, "satisfied": False}
+    last = await gate(concluded(abstained=True, waves=1), runtime_of(memory))
+    assert (last["wave"], last["satisfied"]) == (1, True)
+    more = await gate(concluded(abstained=True), runtime_of(memory))
+    assert (more["wave"], more["satisfied"]) == (1, False)
+    trusting = open_memory(check_support=False)
+    assert (await gate(concluded(waves=1), runtime_of(trusting)))["satisfied"]
 
 
 async def test_a_grade_that_cannot_be_had_reads_on(open_memory: Open, runtime_of: RuntimeOf) -> None:
     memory = open_memory(ScriptedChatModel(script={"gate": [ConnectionError("refused")]}))
-    assert await gate(concluded(), runtime_of(memory)) == {"wave": 1, "satisfied": False}
+    update = await gate(concluded(), runtime_of(memory))
+    assert (update["wave"], update["satisfied"]) == (1, False)
 
 
 async def stored_turns(memory: DualMem) -> list[Turn]:
@@ -421,17 +441,18 @@ async def stored_turns(memory: DualMem) -> list[Turn]:
 
 
 async def test_what_was_found_is_remembered_once(history: Open, runtime_of: RuntimeOf, a_turn: Make) -> None:
-    memory = history(ScriptedChatModel(script={"answer": {"cites": ["F1"], "found": True, "answer": "x"}}))
+    script = {"answer": {"cites": ["F1"], "found": True, "answer": "x"}, "consolidate": {"decisions": []}}
+    memory = history(ScriptedChatModel(script=script))
     turns = {turn.text: turn for turn in await stored_turns(memory)}
     source = turns["Porto river"]
-    found = fact("A stream called Douro flows there.", turn_ids=(source.id,), when=source.said_at)
+    found = fact("The Porto river is called Douro.", turn_ids=(source.id,), when=source.said_at)
     state = chunked(a_turn, *READ) | {"facts": [found, fact("not cited", turn_ids=(source.id,))], "drafted": FAST}
     state |= await answer(state, runtime_of(memory))
     before = len(await memory.memories(user_id="ana"))
     for _ in range(2):
         await remember(state, runtime_of(memory))
     new = [one for one in await memory.memories(user_id="ana") if one.origin == "deliberation"]
-    assert [one.text for one in new] == ["A stream called Douro flows there."]
+    assert [one.text for one in new] == ["The Porto river is called Douro."]
     assert len(await memory.memories(user_id="ana")) == before + 1
     assert (new[0].turn_ids, new[0].known_at, new[0].speaker) == ((source.id,), source.said_at, "Ana")
 

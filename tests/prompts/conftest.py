@@ -122,6 +122,7 @@ def rendered(
         "chunk_extraction_with_context": chunk_extraction.render(
             turns[:1], turns[1:], question, least=5.5, asked_at=ASKED_AT, missing="the street"
         ),
+        "chunk_extraction_for_a_ledger": chunk_extraction.render([], turns, question, least=5, ledger=True),
         "lean_extraction": lean_extraction.render(turns[:2], turns[2:], most=40),
         "mem0star_extraction": mem0star_extraction.render(memories[1:3], turns[:2], turns[2:], most=40),
         "mem0star_update": mem0star_update.render([(new[0], old), (new[1], old[:1])], {"a": "A", "b": "B"}),

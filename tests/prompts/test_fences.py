@@ -28,7 +28,7 @@ from dualmem.prompts import (
     pair_comparison,
     rubric_judge,
 )
-from dualmem.prompts.evidence import evidence_part, facts_part
+from dualmem.prompts.evidence import evidence_part, facts_part, sources_part
 from dualmem.records import EvidenceUnit, Fact, Member, Memory, Turn
 
 TAGS = ("conversation", "earlier", "evidence", "memories", "answers", "answer", "facts")
@@ -78,6 +78,7 @@ def prompts_with(text: str, a_turn: Callable[..., Turn], a_memory: Callable[...,
         "answer from facts": answer.render(facts_part([fact], [text]), "?", labels=["F1"]),
         "gate": gate.render(evidence, "?", text),
         "agreement": agreement.render([text, text], "?", policy="majority"),
+        "sources": gate.render(sources_part(turns, [text]), "?", text),
         "chunk": chunk_extraction.render(turns[:1], turns[1:], "?", least=5),
         "facts": fact_filter.render([fact], "?"),
         "lean extraction": lean_extraction.render(turns[:1], turns[1:], most=4),
@@ -98,6 +99,7 @@ NAMES = (
     "agreement",
     "chunk",
     "facts",
+    "sources",
     "lean extraction",
     "mem0star extraction",
     "mem0star update",

@@ -24,6 +24,7 @@ NAMES = (
     "answer_with_wishes",
     "answer_without_evidence",
     "chunk_extraction",
+    "chunk_extraction_for_a_ledger",
     "chunk_extraction_with_context",
     "consolidation",
     "consolidation_without_dates",
@@ -103,7 +104,12 @@ def test_a_schema_is_closed_and_bounded(name: str, rendered: Rendered) -> None:
     check(rendered[name].schema)
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_a_ledger_changes_nothing_before_the_task(rendered: Rendered) -> None:
+    left, right = rendered["chunk_extraction"], rendered["chunk_extraction_for_a_ledger"]
+    assert common_prefix(left, right).endswith("</conversation>\n\n")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "chunk_extraction_for_a_ledger"])
 def test_the_worked_example_is_a_valid_reply(name: str, rendered: Rendered) -> None:
     prompt = rendered[name]
     examples = [message.text for message in prompt.messages if message.type == "ai"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -11,19 +9,6 @@ from dualmem.ingestion.windows import clip, split_turn
 from dualmem.records import Turn
 from dualmem.retrieval.text import count_tokens
 from dualmem.state import Chunk
-
-_ALL_OF_IT = re.compile(
-    r"\b(how (many|much|often)|number of|count|total|sum|in all|altogether|list|all|every|each|ever|never|always|"
-    r"summar\w*|overview|order|sequence|timeline|first|last|most|least|balance|owe[sd]?|"
-    r"wie (viele?|oft)|insgesamt|alle|jemals|nie|zusammenfass\w*|combien|tous|toutes|jamais|résum\w*|"
-    r"cu[aá]nt[oa]s?|todos|todas|nunca|resum\w*)\b|多少|几|所有|全部|从来|总",
-    re.IGNORECASE,
-)
-
-
-def needs_everything(question: str) -> bool:
-    """Whether a question can only be answered when the whole history was read: counts, sums, lists, orderings."""
-    return _ALL_OF_IT.search(question) is not None
 
 
 def cut_chunks(turns: Sequence[Turn], *, most_turns: int, most_tokens: int, overlap: int) -> list[Chunk]:
@@ -61,13 +46,17 @@ def _parts(turns: Sequence[Turn], most_turns: int, most_tokens: int) -> Iterator
         yield part
 
 
+NEIGHBOUR = 0.5
+"""What a turn beside a turn of evidence counts for its chunk, in shares of that turn."""
+
+
 def plan_waves(
     chunks: Sequence[Chunk], ranked: Sequence[Turn], evidence: Iterable[str], *, size: int
 ) -> list[list[Chunk]]:
     """Return the chunks in waves of `size`, those most likely to help first.
 
-    A chunk counts the ranks of its turns in a search for the question, and the turns whose evidence was seen
-    before: what is missing is often next to it.
+    A chunk counts the ranks of its turns in a search for the question, and the turns whose evidence was seen before
+    with the turns beside them: what is missing is often next to it.
 
     Args:
         chunks: All of them.
@@ -75,22 +64,41 @@ def plan_waves(
         evidence: Ids of the turns behind the evidence of the fast answer.
         size: Chunks in a wave.
     """
-    home = {turn.id: chunk.number for chunk in chunks for turn in chunk.turns}
-    scores: Counter[int] = Counter()
-    weights: dict[int, float] = {}
+    found: dict[int, float] = {}
+    home = _homes(chunks)
     for rank, turn in enumerate(ranked, start=1):
-        if turn.id in home:
-            weights[home[turn.id]] = weights.get(home[turn.id], 0.0) + 1.0 / (10 + rank)
-    for turn_id in evidence:
-        if turn_id in home:
-            scores[home[turn_id]] += 1
-    most = max(scores.values(), default=1)
+        for number in home.get(turn.id, ()):
+            found[number] = found.get(number, 0.0) + 1.0 / (10 + rank)
+    near = _nearness(chunks, evidence)
+    most = max(near.values(), default=1.0)
 
     def key(chunk: Chunk) -> tuple[float, int]:
-        return -(weights.get(chunk.number, 0.0) + 0.1 * scores[chunk.number] / most), chunk.number
+        return -(found.get(chunk.number, 0.0) + 0.1 * near.get(chunk.number, 0.0) / most), chunk.number
 
     ordered = sorted(chunks, key=key)
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]
+
+
+def _homes(chunks: Sequence[Chunk]) -> dict[str, list[int]]:
+    """Return the chunks of each turn; the parts of a long one may be in several."""
+    home: dict[str, list[int]] = {}
+    for chunk in chunks:
+        for turn in chunk.turns:
+            home.setdefault(turn.id, []).append(chunk.number)
+    return home
+
+
+def _nearness(chunks: Sequence[Chunk], evidence: Iterable[str]) -> dict[int, float]:
+    """Return how many turns of evidence each chunk holds, those just beside its turns at half their weight."""
+    places = {(turn.conversation_id, turn.position): chunk.number for chunk in chunks for turn in chunk.turns}
+    positions = {turn.id: (turn.conversation_id, turn.position) for chunk in chunks for turn in chunk.turns}
+    near: dict[int, float] = {}
+    for conversation, position in (positions[turn_id] for turn_id in evidence if turn_id in positions):
+        for place, weight in ((position, 1.0), (position - 1, NEIGHBOUR), (position + 1, NEIGHBOUR)):
+            number = places.get((conversation, place))
+            if number is not None:
+                near[number] = near.get(number, 0.0) + weight
+    return near
 
 
 def halves(chunk: Chunk) -> tuple[Chunk, Chunk] | None:

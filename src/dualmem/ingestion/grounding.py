@@ -60,7 +60,7 @@ def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) ->
     if extracted.quote.strip():
         found = _quoted_in(extracted.quote, cited) or _quoted_in(extracted.quote, own)
     else:
-        found = _supported_by(text, cited, own)
+        found = supported_by(text, cited, own)
     if found is None:
         return NO_QUOTE if extracted.quote.strip() else UNSUPPORTED
     witness, quote = found
@@ -92,7 +92,7 @@ def _quoted_in(quote: str, turns: Sequence[Turn]) -> tuple[Turn, str] | None:
     return None
 
 
-def _supported_by(text: str, cited: Sequence[Turn], own: Sequence[Turn]) -> tuple[Turn, str] | None:
+def supported_by(text: str, cited: Sequence[Turn], own: Sequence[Turn]) -> tuple[Turn, str] | None:
     """Return the turn that holds most of a statement's words, cited ones first, and its best sentence."""
     words = set(tokens(text))
     if not words:

@@ -1,6 +1,6 @@
 """The records a piece of data passes through, each holding the one before.
 
-`Message` -> `Turn` -> `Draft` -> `Memory` -> `Hit` -> `Candidate` -> `EvidenceUnit` -> `PackedContext` ->
+`Message` -> `Turn` -> `Draft` -> `Memory` -> `Candidate` -> `EvidenceUnit` -> `PackedContext` ->
 `Answer` -> `Verdict` -> `Recollection`. Pydantic models cross a border (a model's output, a stored payload,
 a public result); dataclasses stay inside.
 """
@@ -19,12 +19,12 @@ from dualmem.records.answer import (
 from dualmem.records.evidence import (
     Candidate,
     EvidenceUnit,
-    Hit,
     Member,
     PackedContext,
     Scope,
     Status,
 )
+from dualmem.records.ledger import LedgerRecord, RecordKind
 from dualmem.records.memory import (
     Draft,
     Interval,
@@ -49,10 +49,10 @@ __all__ = [
     "EvidenceUnit",
     "Fact",
     "ForgetReceipt",
-    "Hit",
     "IngestReceipt",
     "Interval",
     "Kind",
+    "LedgerRecord",
     "Link",
     "Member",
     "Memory",
@@ -63,6 +63,7 @@ __all__ = [
     "PackedContext",
     "Precision",
     "Recollection",
+    "RecordKind",
     "Relation",
     "Role",
     "Route",

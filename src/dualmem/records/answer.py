@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from dualmem.records.evidence import Status
+from dualmem.records.ledger import LedgerRecord
 from dualmem.records.memory import Interval, Kind
 from dualmem.records.usage import Usage
 
@@ -59,6 +60,8 @@ class Fact(BaseModel):
     when: datetime | None = None
     """When the first source turn was said."""
     valid: Interval | None = None
+    record: LedgerRecord | None = None
+    """What the ledger counts and adds up; only where the question needs that."""
 
 
 class Coverage(BaseModel):
@@ -75,11 +78,19 @@ class Coverage(BaseModel):
     facts_found: int = 0
     facts_used: int = 0
     failures: tuple[str, ...] = ()
+    stopped: str = ""
+    """The limit at which reading stopped, "" where none did."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every turn was read."""
+        return self.turns_read == self.turns_total
 
     def __str__(self) -> str:
         """Say it as a person reads it."""
         text = f"read {self.turns_read} of {self.turns_total} turns"
-        return f"{text}, {self.turns_failed} failed" if self.turns_failed else text
+        text = f"{text}, {self.turns_failed} failed" if self.turns_failed else text
+        return f"{text}, stopped: {self.stopped}" if self.stopped else text
 
 
 class SourceTurn(BaseModel):
@@ -128,6 +139,12 @@ class Recollection(BaseModel):
     coverage: Coverage | None = None
     fast_answer: str | None = None
     """What the fast route had said, where deliberation or a failure followed."""
+    final: Verdict | None = None
+    """What was said of the deliberated answer; `verdict` is that of the fast one."""
+    computed: tuple[str, ...] = ()
+    """What code computed from the facts that were read: intervals, counts, sums, balances."""
+    remembered: tuple[str, ...] = ()
+    """Ids of the memories that deliberation wrote back."""
     degraded_reason: str = ""
     dropped: tuple[str, ...] = ()
     usage: Usage = Usage()
