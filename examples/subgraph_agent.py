@@ -41,7 +41,8 @@ def build_agent(model: BaseChatModel | None = None, resources: Resources | None 
 
     async def reply(state: State, config: RunnableConfig) -> dict[str, Any]:
         shared = resources or shared_resources()
-        chat = model or shared.chat(shared.settings).model
+        # Loaded in a thread: a server's event loop must not wait for the import of a provider's library.
+        chat = model or await shared.chat(shared.settings).load()
         prompt = SystemMessage(PROMPT.format(answer=state.get("answer", "")))
         message = await chat.ainvoke([prompt, *state["messages"]], config)
         # Each thread is a conversation of its own.

@@ -14,7 +14,6 @@ from dualmem.prompts.evidence import facts_part
 from dualmem.recollecting import evidence_ids
 from dualmem.records import Answer, Coverage, ModelCall
 from dualmem.state import DeliberationState
-from dualmem.tracing import annotate_run
 
 
 async def answer(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
@@ -55,7 +54,6 @@ async def answer(state: DeliberationState, runtime: Runtime[Context]) -> Deliber
             "answer": recollection.answer,
         }
     )
-    annotate_run(recollection)
     return {
         "concluded": concluded or Answer(text=recollection.answer, abstained=True),
         "degraded_reason": failure,

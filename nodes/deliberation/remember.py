@@ -17,6 +17,7 @@ from dualmem.records import EvidenceItem, Memory, ModelCall, Recollection, Sourc
 from dualmem.retrieval.text import similarity
 from dualmem.state import DeliberationState
 from dualmem.stores.store import Commit
+from dualmem.tracing import annotate_run
 
 STEP = "deliberate.remember"
 
@@ -39,7 +40,9 @@ async def remember(state: DeliberationState, runtime: Runtime[Context]) -> Delib
     usage = Usage.of([*(state.get("calls") or []), *calls])
     spans = [*(state.get("spans") or []), Span(STEP, started, time.time())]
     settled = {"usage": usage, "timings": wall_times(spans), "remembered": remembered}
-    return {"recollection": recollection.model_copy(update=settled), "calls": calls}
+    recollection = recollection.model_copy(update=settled)
+    annotate_run(recollection)
+    return {"recollection": recollection, "calls": calls}
 
 
 def _worth_remembering(recollection: Recollection, state: DeliberationState, context: Context) -> bool:

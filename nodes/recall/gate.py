@@ -12,7 +12,7 @@ from dualmem.gating import POLICIES, Case
 from dualmem.recollecting import evidence_ids, evidence_of, recollect
 from dualmem.records import Answer, ModelCall, Recollection, Route, Verdict
 from dualmem.state import RecallState
-from dualmem.tracing import annotate_run
+from dualmem.tracing import annotate_run, post_grades
 
 
 async def gate(state: RecallState, runtime: Runtime[Context]) -> RecallState:
@@ -46,6 +46,8 @@ async def gate(state: RecallState, runtime: Runtime[Context]) -> RecallState:
         else:
             verdict, answer, calls = judgement.verdict, judgement.answer, list(judgement.calls)
             route = "fast" if verdict.passed else "deliberate"
+            if context.settings.trace_feedback:
+                post_grades(verdict)
     recollection = _recollection(state, answer, verdict, route, reason, calls, Span("gate", started, time.time()))
     annotate_run(recollection)
     runtime.stream_writer({"event": "verdict", "route": route, "verdict": verdict.model_dump()})

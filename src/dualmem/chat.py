@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.constants import TAG_NOSTREAM
 from pydantic import BaseModel
 
 from dualmem.errors import DualmemError, ModelError, ModelUnavailable, ReplyTruncated, UnreadableReply
@@ -135,10 +136,13 @@ class Chat:
                 await self._ready()
             await self.load()
             started = time.perf_counter()
+            # A trace tells by its tag which step a call belongs to; and what steps say to each other, JSON, is nothing
+            # for the token stream of a graph around them.
+            tags = [f"step:{prompt.step}", TAG_NOSTREAM]
             try:
                 runnable = self._runnable(prompt, temperature)
                 async with asyncio.timeout(self._timeout):
-                    reply = await runnable.ainvoke(list(messages))
+                    reply = await runnable.ainvoke(list(messages), {"tags": tags})
             except TimeoutError as error:
                 message = f"{prompt.step}: no reply from the model within {self._timeout:g} s"
                 raise ModelUnavailable(message) from error

@@ -254,6 +254,9 @@ class Options(BaseModel):
     )
     write_back: bool = Field(True, description="Remember what deliberation found and memory lacked.")
 
+    # Tracing
+    trace_feedback: bool = Field(False, description="Post the gate's grades to LangSmith as feedback on the trace.")
+
     @property
     def weights(self) -> Mapping[str, float]:
         """The weight of each ranking in the fusion; 1 where none is named."""

@@ -19,7 +19,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 DOUBLES = Path(__file__).parent / "doubles.py"
-PATIENCE = 240
+PATIENCE = 600
 """Seconds a server may take to come up on a busy machine."""
 
 
@@ -53,7 +53,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
             command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload"]
             process = subprocess.Popen(  # noqa: S603 - langgraph's own command
                 [*command, "--config", str(config), "--port", str(port)],
-                cwd=folder,
+                cwd=config.parent,
                 env={**_clean_environment(folder), **environment},
                 stdout=out,
                 stderr=subprocess.STDOUT,
