@@ -1,1 +1,4 @@
-"""The memory as a person sees it: a local web page."""
+"""The memory as a person sees it: a web page on this machine, and one file of it to keep.
+
+Needs the extra `explore`.
+"""
