@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "context",
         "embedding",
         "identity",
+        "inputs",
         "labels",
         "lifecycle",
         "loaders",

@@ -11,7 +11,8 @@ from dualmem.context import Context
 from dualmem.deliberation.budget import affordable
 from dualmem.deliberation.chunks import cut_chunks, plan_waves
 from dualmem.deliberation.questions import needs_everything, needs_ledger
-from dualmem.errors import ModelError
+from dualmem.errors import InputError, ModelError
+from dualmem.inputs import scope_of, time_of
 from dualmem.records import Scope, Turn
 from dualmem.retrieval.turns import rank_turns
 from dualmem.state import Chunk, DeliberationState
@@ -24,20 +25,22 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     waves, not the reading.
 
     Raises:
-        InvalidUser: The user is missing or blank.
+        InputError: The user is missing or blank, there is no question, or the scope or the time cannot be used.
         ConfigurationError: A limit of money is set, and no price.
     """
     context = runtime.context
     settings = context.settings
     user_id = clean_user_id(state.get("user_id"))
     question = clean_text(state["question"])
+    if not question:
+        message = "there is no question; give one as `question`"
+        raise InputError(message)
+    scope, asked_at = scope_of(state.get("scope")), time_of(state.get("asked_at"))
     turns: list[Turn] = []
     if await context.store.open(create=False):
         turns = await context.store.turns(user_id)
     stored = bool(state.get("stored")) or bool(turns)
-    waves = await waves_of(
-        _within(turns, state.get("scope")), user_id, question, context, scope=state.get("scope"), seen=_seen(state)
-    )
+    waves = await waves_of(_within(turns, scope), user_id, question, context, scope=scope, seen=_seen(state))
     ledger = settings.ledger and needs_ledger(question)
     deadline = _started(state) + settings.budget_seconds if settings.budget_seconds is not None else None
     due, stopped = affordable(
@@ -45,12 +48,12 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
         state.get("calls", []),
         settings,
         question=question,
-        asked_at=state.get("asked_at"),
+        asked_at=asked_at,
         ledger=ledger,
         deadline=deadline,
     )
     verdict = state.get("verdict")
-    return {
+    update: DeliberationState = {
         "user_id": user_id,
         "question": question,
         "stored": stored,
@@ -62,6 +65,9 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
         "ledger": ledger,
         "missing": verdict.missing if verdict is not None else "",
     }
+    if asked_at is not None:
+        update["asked_at"] = asked_at
+    return update
 
 
 async def waves_of(

@@ -13,6 +13,7 @@ from dualmem.errors import EmptyConversation
 from dualmem.identity import turn_ids
 from dualmem.ingestion.placing import place
 from dualmem.ingestion.windows import cut_windows
+from dualmem.inputs import transcript_of
 from dualmem.loaders import from_messages
 from dualmem.records import IngestReceipt, Message, Transcript, Turn, TurnState
 from dualmem.state import IngestionState
@@ -69,7 +70,7 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
 
 
 def _transcript(state: IngestionState) -> Transcript:
-    transcript = state.get("transcript")
+    transcript = transcript_of(state.get("transcript"))
     if transcript is None:
         transcript = from_messages(
             state.get("messages") or [], conversation_id=state.get("conversation_id") or DEFAULT_CONVERSATION

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
 from langchain_core.messages import convert_to_messages
 from langgraph.runtime import Runtime
-from pydantic import ValidationError
 
 from dualmem.cleaning import clean_text, clean_user_id
-from dualmem.config import describe_validation
 from dualmem.context import Context
 from dualmem.errors import InputError
-from dualmem.records import Scope
+from dualmem.inputs import scope_of, time_of
 from dualmem.retrieval.packing import pack
 from dualmem.retrieval.search import search
 from dualmem.state import RecallState
@@ -28,7 +23,7 @@ async def retrieve(state: RecallState, runtime: Runtime[Context]) -> RecallState
     context = runtime.context
     user_id = clean_user_id(state.get("user_id"))
     question = clean_text(state.get("question") or _asked_in(state))
-    scope, asked_at = _scope_of(state), _asked_at_of(state)
+    scope, asked_at = scope_of(state.get("scope")), time_of(state.get("asked_at"))
     if not question:
         message = "there is no question; give one as `question`, or as the last human message of `messages`"
         raise InputError(message)
@@ -47,39 +42,6 @@ async def retrieve(state: RecallState, runtime: Runtime[Context]) -> RecallState
     if asked_at is not None:
         update["asked_at"] = asked_at
     return update
-
-
-def _scope_of(state: RecallState) -> Scope | None:
-    """Return the scope; over HTTP it comes as a dictionary.
-
-    Raises:
-        InputError: It is no scope.
-    """
-    given: Any = state.get("scope")
-    if given is None or isinstance(given, Scope):
-        return given
-    try:
-        return Scope.model_validate(given)
-    except ValidationError as error:
-        message = f"the scope {given!r} cannot be used: {describe_validation(error)}"
-        raise InputError(message) from error
-
-
-def _asked_at_of(state: RecallState) -> datetime | None:
-    """Return when it is asked; over HTTP it comes as text.
-
-    Raises:
-        InputError: It is no time.
-    """
-    given: Any = state.get("asked_at")
-    if given is None:
-        return None
-    try:
-        moment = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
-    except ValueError as error:
-        message = f"asked_at {given!r} is no time; write it like 2024-05-08T13:30:00+00:00"
-        raise InputError(message) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _asked_in(state: RecallState) -> str:

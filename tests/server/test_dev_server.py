@@ -60,6 +60,12 @@ async def test_what_json_can_carry_is_enough_for_an_input(client: Any) -> None:
         None, "recall", input={**asked, "scope": {"speakers": ["Bea"]}}, context={"gate": "never"}
     )
     assert elsewhere["recollection"]["outcome"] == "nothing_relevant"
+    asked = {key: value for key, value in asked.items() if key != "messages"} | {"question": "What did Tom play?"}
+    read = await client.runs.wait(None, "deliberation", input=asked)
+    assert read["recollection"]["coverage"]["turns_total"] == 1
+    for wrong, message in (({"scope": {"speaker": "Tom"}}, "speaker"), ({"asked_at": "soon"}, "soon")):
+        with pytest.raises(Exception, match=message):
+            await client.runs.wait(None, "deliberation", input={**asked, **wrong})
 
 
 async def test_a_form_with_descriptions_bounds_and_defaults(client: Any) -> None:
@@ -138,7 +144,7 @@ async def test_streams_each_step_and_those_of_the_subgraph(client: Any) -> None:
         for name in ("plan", "extract", "threshold", "filter", "reconcile", "answer", "gate", "remember")
     ]
     assert steps[-1] == "/deliberation"
-    assert events == ["verdict", "chunk", "coverage"]
+    assert events == ["verdict", "chunk", "coverage", "check"]
 
 
 async def test_the_token_stream_holds_no_internal_replies(client: Any) -> None:
