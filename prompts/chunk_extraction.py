@@ -58,14 +58,16 @@ KINDS: Final[tuple[str, ...]] = get_args(RecordKind)
 
 LEDGER: Final = """The question needs all of something, to count or to add up. Give one fact for every single item \
 that counts, small ones too, each with its entry:
-- kind: "payment" (someone pays for others), "transfer" (someone gives money back), "debt" (someone owes money), \
+- kind: "payment" (someone pays for others), "refund" (someone gets money back for others), "transfer" (someone gives \
+money to someone), "debt" (someone owes money), \
 "amount" (any other number of something), "event", "opinion", "birth", "age".
 - who: who paid, owes, did it, thinks so, or is that old.
 - what: what it is about, in one to three words, the same words for the same thing.
-- others: for a payment the names of everyone who shares it, the payer too if they do, or only "all"; for a transfer \
-or debt who gets it; else empty.
+- others: for a payment or refund the names of everyone who shares it, the payer too if they do, or only "all"; for a \
+transfer or debt who gets it; else empty.
 - amount: the number as it stands in the turn, never one that you worked out; else "".
 - unit: its currency or unit, else "".
+- each: true if the amount is for each of them ("15 each"), false if it is for all together.
 - value: for an opinion "positive" or "negative", else "".
 - date: when it happened, in the words of the turn, else "".
 Something that is only mentioned again is no new item."""
@@ -83,6 +85,7 @@ class ChunkFact(BaseModel):
     others: list[str] = []
     amount: str = ""
     unit: str = ""
+    each: bool = False
     value: str = ""
     date: str = ""
 
@@ -97,6 +100,11 @@ class ChunkFact(BaseModel):
         """Take one name for a list."""
         items = value if isinstance(value, list) else [] if value is None else [value]
         return [str(item).strip() for item in items if str(item).strip()]
+
+    @field_validator("each", mode="before")
+    @classmethod
+    def _flag(cls, value: Any) -> Any:
+        return False if value in (None, "") else value
 
     @field_validator("kind", "who", "what", "amount", "unit", "value", "date", mode="before")
     @classmethod
@@ -163,6 +171,7 @@ def render(
             "others": list_of(text_field(40), 12),
             "amount": text_field(24),
             "unit": text_field(20),
+            "each": {"type": "boolean"},
             "value": text_field(20),
             "date": text_field(40),
         }

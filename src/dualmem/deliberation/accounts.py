@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Final
@@ -19,7 +19,7 @@ _UNITS: Final = {
     "jpy": "JPY",
     "元": "CNY", "yuan": "CNY", "rmb": "CNY", "cny": "CNY", "chf": "CHF", "franken": "CHF", "₹": "INR", "rupees": "INR",
 }  # fmt: skip
-_MONEY: Final = frozenset({"payment", "transfer", "debt"})
+_MONEY: Final = frozenset({"payment", "refund", "transfer", "debt"})
 _DIGITS = re.compile(r"\d[\d.,'\u00a0\u202f ]*\d|\d")
 _MOST_GROUPS: Final = 12
 """Things whose sums are given one by one; with more, they are only in the total."""
@@ -65,31 +65,41 @@ def stands_in(amount: Decimal, text: str) -> bool:
 def balances(records: Sequence[LedgerRecord]) -> Balances:
     """Return the balance of every party.
 
-    A payment is the payer's to get back from those who share it, in equal parts. A transfer lessens what its sender
-    owes, a debt adds to it. A payment that all share counts for everyone who has a part in any entry.
+    A payment is the payer's to get back from those who share it, in equal parts; a refund the other way. A transfer
+    lessens what its sender owes, a debt adds to it. What all share counts for everyone who has a part in any entry.
     """
-    names: dict[str, str] = {}
-    moved = [record for record in records if record.kind in _MONEY and record.amount is not None and record.who]
-    for record in moved:
-        for name in (record.who, *record.others):
-            names.setdefault(name.casefold(), name)
+    names = _parties(records)
     found: Balances = defaultdict(lambda: dict.fromkeys(names.values(), Fraction(0)))
-    for record in moved:
-        amount, unit = Fraction(record.amount or 0), record.unit
-        who = names[record.who.casefold()]
-        others = list(dict.fromkeys(names[name.casefold()] for name in record.others))
-        if record.kind == "payment":
-            sharers = list(names.values()) if record.everyone else others
-            for name in sharers:
-                found[unit][name] -= amount / len(sharers)
-            if sharers:
-                found[unit][who] += amount
-        elif others:
-            sign = 1 if record.kind == "transfer" else -1
-            for name in others:
-                found[unit][who] += sign * amount / len(others)
-                found[unit][name] -= sign * amount / len(others)
+    for record in records:
+        if not _moves(record):
+            continue
+        sharers = _sharers(record, names)
+        sign = 1 if record.kind in {"payment", "transfer"} else -1
+        for name in sharers:
+            share = sign * Fraction(record.amount or 0) / (1 if record.each else len(sharers))
+            found[record.unit][names[record.who.casefold()]] += share
+            found[record.unit][name] -= share
     return found
+
+
+def _moves(record: LedgerRecord) -> bool:
+    return record.kind in _MONEY and record.amount is not None and bool(record.who)
+
+
+def _parties(records: Sequence[LedgerRecord]) -> dict[str, str]:
+    """Return everyone who has a part in any entry, in the spelling that came first, by the name in lower case."""
+    names: dict[str, str] = {}
+    for record in records:
+        if _moves(record):
+            for name in (record.who, *record.others):
+                names.setdefault(name.casefold(), name)
+    return names
+
+
+def _sharers(record: LedgerRecord, names: Mapping[str, str]) -> list[str]:
+    if record.everyone:
+        return list(names.values())
+    return list(dict.fromkeys(names[name.casefold()] for name in record.others))
 
 
 def settle(owed: Mapping[str, Fraction]) -> list[tuple[str, str, Fraction]]:
@@ -129,22 +139,29 @@ def account_lines(records: Sequence[LedgerRecord]) -> list[str]:
 
 def _sum_lines(records: Sequence[LedgerRecord]) -> list[str]:
     lines = []
-    for kind, noun in (("payment", "paid"), ("amount", "amounts")):
-        by_unit: dict[str, list[LedgerRecord]] = defaultdict(list)
+    names = _parties(records)
+    for kind, noun in (("payment", "paid"), ("refund", "refunded"), ("amount", "amounts")):
+        by_unit: dict[str, list[tuple[LedgerRecord, Fraction]]] = defaultdict(list)
         for record in records:
             if record.kind == kind and record.amount is not None:
-                by_unit[record.unit].append(record)
+                count = len(_sharers(record, names)) if record.each else 1
+                by_unit[record.unit].append((record, Fraction(record.amount) * max(1, count)))
         for unit, group in by_unit.items():
             if len(group) == 1 and kind == "amount":
                 continue
-            lines.append(f"sum of {len(group)} {noun}: {_sum(group, unit)}, on average {_mean(group, unit)}")
-            by_person = _split(group, lambda record: record.who)
+            total = sum((amount for _, amount in group), Fraction(0))
+            mean = written(total / len(group), unit)
+            lines.append(f"sum of {len(group)} {noun}: {written(total, unit)}, on average {mean}")
+            by_person = _split((record.who, amount) for record, amount in group)
             if len(by_person) > 1:
                 lines.append(f"{noun} by person: {_each(by_person, unit)}")
-            by_thing = _split(group, lambda record: " ".join(sorted(tokens(record.what))))
+            first: dict[str, str] = {}
+            by_thing = _split(
+                (first.setdefault(" ".join(sorted(tokens(record.what))), record.what), amount)
+                for record, amount in group
+            )
             if 1 < len(by_thing) <= _MOST_GROUPS:
-                named = {parts[0].what: parts for parts in by_thing.values()}
-                lines.append(f"{noun} by thing: {_each(named, unit)}")
+                lines.append(f"{noun} by thing: {_each(by_thing, unit)}")
     return lines
 
 
@@ -167,23 +184,14 @@ def _standing(name: str, amount: Fraction, unit: str) -> str:
     return f"{name} {'is owed' if amount > 0 else 'owes'} {written(abs(amount), unit)}"
 
 
-def _sum(group: Sequence[LedgerRecord], unit: str) -> str:
-    return written(sum((record.amount or Decimal(0) for record in group), Decimal(0)), unit)
-
-
-def _mean(group: Sequence[LedgerRecord], unit: str) -> str:
-    total = sum((Fraction(record.amount or 0) for record in group), Fraction(0))
-    return written(total / len(group), unit)
-
-
-def _split(group: Sequence[LedgerRecord], key: Callable[[LedgerRecord], str]) -> dict[str, list[LedgerRecord]]:
-    parts: dict[str, list[LedgerRecord]] = defaultdict(list)
-    for record in group:
-        name = key(record)
+def _split(amounts: Iterable[tuple[str, Fraction]]) -> dict[str, Fraction]:
+    """Add up amounts by name."""
+    parts: dict[str, Fraction] = defaultdict(Fraction)
+    for name, amount in amounts:
         if name:
-            parts[name].append(record)
+            parts[name] += amount
     return parts
 
 
-def _each(parts: Mapping[str, Sequence[LedgerRecord]], unit: str) -> str:
-    return ", ".join(f"{name} {_sum(group, unit)}" for name, group in parts.items())
+def _each(parts: Mapping[str, Fraction], unit: str) -> str:
+    return ", ".join(f"{name} {written(amount, unit)}" for name, amount in parts.items())

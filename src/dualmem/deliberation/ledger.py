@@ -51,7 +51,7 @@ def _same(left: Fact, right: Fact) -> bool:
     if left.record is not None or right.record is not None:
         if not set(left.turn_ids) & set(right.turn_ids) or left.record is None or right.record is None:
             return False
-        same_item = ("kind", "who", "what", "others", "amount", "unit", "value")
+        same_item = ("kind", "who", "what", "others", "amount", "unit", "value", "each")
         return all(getattr(left.record, name) == getattr(right.record, name) for name in same_item)
     return similarity(left.text, right.text) >= SAME_FACT
 
@@ -198,7 +198,7 @@ def _dated(facts: Sequence[Fact]) -> list[tuple[str, Interval]]:
     dated = []
     for fact in facts:
         when = fact.record.when if fact.record is not None and fact.record.when is not None else fact.valid
-        payment = fact.record is not None and fact.record.kind in {"payment", "transfer", "debt", "amount"}
+        payment = fact.record is not None and fact.record.kind in {"payment", "refund", "transfer", "debt", "amount"}
         if when is not None and when.start is not None and when.end is not None and not payment:
             what = fact.record.what if fact.record is not None and fact.record.what else fact.text.rstrip(".")
             dated.append((what, when))

@@ -20,7 +20,7 @@ EVERYONE = frozenset(
 )  # fmt: skip
 """Names that stand for all parties of a ledger."""
 
-_NEED_AMOUNT = frozenset({"payment", "transfer", "debt", "amount", "age"})
+_NEED_AMOUNT = frozenset({"payment", "refund", "transfer", "debt", "amount", "age"})
 
 
 def record_of(item: ChunkFact, cited: Sequence[Turn]) -> LedgerRecord | None:
@@ -48,7 +48,8 @@ def record_of(item: ChunkFact, cited: Sequence[Turn]) -> LedgerRecord | None:
         who=who,
         what=" ".join(item.what.split()),
         others=tuple(dict.fromkeys(named)),
-        everyone=item.kind == "payment" and any(name.casefold() in EVERYONE for name in item.others),
+        everyone=item.kind in {"payment", "refund"} and any(name.casefold() in EVERYONE for name in item.others),
+        each=item.each,
         value=item.value.casefold(),
         amount=_signless(amount),
         unit=unit_of(item.unit or _unit_beside(item.amount)),

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from dualmem.records.memory import Interval
 
-RecordKind = Literal["event", "opinion", "amount", "payment", "transfer", "debt", "birth", "age"]
-"""`payment`: someone pays for a group. `transfer`: someone gives money to someone. `debt`: someone owes money to
+RecordKind = Literal["event", "opinion", "amount", "payment", "refund", "transfer", "debt", "birth", "age"]
+"""`payment`: someone pays for a group. `refund`: someone gets money back for a group. `transfer`: someone gives money to someone. `debt`: someone owes money to
 someone. `amount`: any other number of something. `opinion`: what someone thinks of something, with `value` the side
 they take."""
 
@@ -26,9 +26,11 @@ class LedgerRecord(BaseModel):
     what: str = ""
     """What it is about, in the same words for the same thing."""
     others: tuple[str, ...] = ()
-    """For a payment everyone who shares it, the payer too if they do; for a transfer or debt who gets it."""
+    """For a payment or refund everyone who shares it, the payer too if they do; for a transfer or debt who gets it."""
     everyone: bool = False
-    """A payment that all parties of the ledger share, whoever they are."""
+    """A payment or refund that all parties of the ledger share, whoever they are."""
+    each: bool = False
+    """Whether the amount is that of every single one who shares it, not of all together."""
     value: str = ""
     """The side of an opinion ("positive", "negative")."""
     amount: Decimal | None = None
