@@ -36,3 +36,14 @@ def test_every_error_is_exported_and_says_what_it_means() -> None:
     names = {child for child, _ in drawn()} | {"DualmemError"}
     assert set(errors.__all__) == names
     assert all(getattr(errors, name).__doc__ for name in names)
+
+
+def test_what_concerns_a_caller_is_a_value_error_which_servers_show() -> None:
+    shown = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ValueError)}
+    assert {kind.__name__ for kind in shown if issubclass(kind, errors.DualmemError)} == {
+        name
+        for name in errors.__all__
+        if issubclass(getattr(errors, name), errors.InputError | errors.ConfigurationError)
+    }
+    assert not issubclass(errors.StoreError, ValueError)
+    assert not issubclass(errors.ModelError, ValueError)

@@ -37,8 +37,7 @@ async def own(ctx: Auth.types.AuthContext, value: dict[str, Any]) -> dict[str, s
     return {"owner": ctx.user.identity}
 
 
-@auth.on.assistants.read
-@auth.on.assistants.search
+@auth.on.assistants(actions=["read", "search"])
 async def every_assistant(ctx: Auth.types.AuthContext, value: Any) -> None:
     """Let everyone use the graphs themselves."""
 

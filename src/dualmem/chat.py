@@ -98,10 +98,11 @@ class Chat:
             ConfigurationError: It cannot be made.
         """
         with self._making:
-            if self._model is None:
+            model = self._model
+            if model is None:
                 assert self._make is not None  # noqa: S101 - checked when this object was made
-                self._model = self._make()
-            return self._model
+                model = self._model = self._make()
+            return model
 
     async def load(self) -> BaseChatModel:
         """Return the model, after making it in a thread where it is not there yet.

@@ -17,8 +17,9 @@ DualmemError
     ├── ReplyTruncated         its reply was cut off at the output limit
     └── UnreadableReply        its reply is not what was asked for, after one repair round
 
-Leaves differ by what a caller would do about them. Doubt about an answer is never an error: it is a
-verdict.
+Leaves differ by what a caller would do about them. The first two branches are ValueErrors as well: LangGraph Server
+passes the messages of those on to its clients, and keeps others to itself, which may name hosts and folders. Doubt
+about an answer is never an error: it is a verdict.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class DualmemError(Exception):
     """Base of all errors raised by dualmem."""
 
 
-class InputError(DualmemError):
+class InputError(DualmemError, ValueError):
     """The input cannot be used; the message says which value and why."""
 
 
@@ -63,7 +64,7 @@ class InvalidUser(InputError):
     """A user id is missing or blank."""
 
 
-class ConfigurationError(DualmemError):
+class ConfigurationError(DualmemError, ValueError):
     """Settings contradict each other or name something that does not exist."""
 
 

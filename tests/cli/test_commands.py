@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sysconfig
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.cells import cell_len
 
-from dualmem.cli.app import app, asking_time
+from dualmem.cli import render
+from dualmem.cli.app import START_HERE, app
+from dualmem.cli.arguments import asking_time, zone_of
 from dualmem.config import PRESETS, Settings
+from dualmem.errors import InputError
 
 Run = Callable[..., Any]
+SCRIPT = Path(sysconfig.get_path("scripts")) / "dualmem"
 LINES = (
     "Ana: Ana lives in Berlin.",
     "Bot: And now?",
@@ -152,6 +160,32 @@ def test_the_time_is_now_where_the_question_needs_one(question: str, asked: bool
     assert (asking_time(question, None) is not None) is asked
 
 
+@pytest.mark.parametrize(
+    ("given", "hours"),
+    [(None, 0), ("+02:00", 2), ("-0330", -3.5), ("UTC+5", 5), ("Asia/Kolkata", 5.5), ("utc", 0)],
+)
+def test_a_zone_is_a_name_or_an_offset(given: str | None, hours: float) -> None:
+    offset = zone_of(given).utcoffset(datetime(2024, 1, 1))  # noqa: DTZ001 - what a zone is asked with
+    assert offset == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("given", ["", "Mars/Olympus", "+25:00", "+01:75", "../etc/passwd", "Europe", "/etc", "\0"])
+def test_what_is_no_zone_is_refused(given: str) -> None:
+    with pytest.raises(InputError, match="Europe/Berlin"):
+        zone_of(given)
+
+
+def test_ingest_reads_times_in_the_zone_that_is_given(dualmem: Run, scripted: Run, reader: Run, tmp_path: Path) -> None:
+    scripted(reader())
+    path = tmp_path / "local.json"
+    path.write_text(
+        json.dumps([{"role": "user", "content": "Ana owns a boat.", "timestamp": "2024-05-08 13:30"}]), encoding="utf-8"
+    )
+    dualmem("ingest", str(path), "--user", "ana", "--timezone", "+02:00")
+    (memory,) = dualmem("memories", "list", "--user", "ana", "--json").json
+    assert memory["known_at"] == "2024-05-08T11:30:00Z"
+
+
 def test_a_time_without_a_zone_is_utc() -> None:
     moment = asking_time("?", "2024-05-08T13:30")
     assert moment is not None
@@ -168,6 +202,29 @@ def test_memories_are_listed(ingested: Run) -> None:
     assert "Ana lives in [bold]Porto[/bold] 🏠." in active.out
     listed = ingested("memories", "list", "--user", "ana", "--all", "--json").json
     assert [memory["state"] for memory in listed] == ["superseded", "active", "active"]
+
+
+def test_tables_fit_a_narrow_terminal(ingested: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render.console, "_width", 80)
+    commands = (
+        ("memories", "list", "--user", "ana", "--all"),
+        ("ask", "Where does Ana live?", "--user", "ana", "--explain"),
+        ("config",),
+        ("config", "--explain"),
+    )
+    for command in commands:
+        lines = ingested(*command).out.splitlines()
+        assert lines
+        assert max(cell_len(line) for line in lines) <= 80, command
+
+
+def test_what_is_piped_is_not_folded_and_has_no_colour() -> None:
+    plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(  # noqa: S603
+        [str(SCRIPT), "config", "--explain"], capture_output=True, text=True, check=False, env=plain
+    )
+    assert str(Settings.model_fields["chat_model"].description) in done.stdout
+    assert "\x1b" not in done.stdout
 
 
 def test_a_user_without_memories(dualmem: Run, scripted: Run, reader: Run) -> None:
@@ -208,6 +265,21 @@ def test_the_history_of_a_memory_is_shown_from_either_end(ingested: Run) -> None
 # config, graph
 
 
+def test_config_says_what_a_setting_means(dualmem: Run) -> None:
+    shown = dualmem("config", "top_k", "store").out
+    assert "Memories taken per speaker" in shown
+    assert "Qdrant Edge" in shown
+    assert "rrf_k" not in shown
+    assert "Constant of reciprocal rank fusion" in dualmem("config", "--explain").out
+    assert set(dualmem("config", "top_k", "--json").json) == {"top_k"}
+
+
+def test_config_says_which_models_are_in_force(dualmem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there are three ways" in dualmem("config").out
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    assert "chat model: openai:" in dualmem("config").out
+
+
 def test_config_shows_every_setting_and_where_it_comes_from(dualmem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUALMEM_TOP_K", "9")
     monkeypatch.setenv("DUALMEM_QDRANT_API_KEY", "hush-hush")
@@ -242,6 +314,12 @@ def test_graph_draws_a_graph_as_it_compiles(dualmem: Run, name: str, nodes: list
     assert all(node in done.out for node in nodes)
 
 
+def test_graph_gives_nodes_and_edges_as_json(dualmem: Run) -> None:
+    drawn = dualmem("graph", "--json").json
+    assert {"retrieve", "gate", "deliberation"} <= {node["id"] for node in drawn["nodes"]}
+    assert {"source": "retrieve", "target": "filter"} in drawn["edges"]
+
+
 def test_graph_draws_subgraphs_from_inside(dualmem: Run) -> None:
     assert "reconcile" not in dualmem("graph").out
     assert "reconcile" in dualmem("graph", "--deep").out
@@ -264,8 +342,14 @@ ALL = dict(commands(typer.main.get_command(app)))
 
 
 def test_the_commands_are_known() -> None:
-    expected = {("ingest",), ("ask",), ("config",), ("graph",), ("demo",)}
+    expected = {("ingest",), ("import",), ("ask",), ("config",), ("graph",), ("demo",), ("mcp",)}
     assert expected | {("memories", name) for name in ("list", "show", "history")} <= set(ALL)
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path not in {("mcp",), ("explore",)}], ids=" ".join)
+def test_every_command_can_print_json(path: tuple[str, ...]) -> None:
+    """But those that serve until they are stopped."""
+    assert any("--json" in option.opts for option in ALL[path].params)
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -285,9 +369,57 @@ def test_without_arguments_help_is_shown(dualmem: Run) -> None:
         assert "Usage" in done.out + done.err
 
 
-# The installed script
+def test_the_first_thing_said_is_what_to_configure(dualmem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = dualmem()
+    assert (done.status, "No model is configured yet" in done.out) == (0, True)
+    for way in ("dualmem demo", "OPENAI_API_KEY", "DUALMEM_BASE_URL", "DUALMEM_CHAT_MODEL=local", "dualmem[local]"):
+        assert way in done.out
+    assert max(map(len, START_HERE.splitlines())) <= 80
+    monkeypatch.setenv("DUALMEM_CHAT_MODEL", "local")
+    assert "No model is configured yet" not in dualmem().out
 
-SCRIPT = Path(sysconfig.get_path("scripts")) / "dualmem"
+
+def test_the_status_is_explained(dualmem: Run) -> None:
+    shown = " ".join(dualmem("--help").out.split())
+    assert "Exit status: 0 done; 1 done, and something is left to do" in shown
+    assert "130 interrupted" in shown
+
+
+def test_the_version_is_the_packages(dualmem: Run) -> None:
+    done = dualmem("--version")
+    assert (done.status, done.out.strip()) == (0, f"dualmem {version('dualmem')}")
+
+
+def test_an_interruption_is_no_traceback(dualmem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dualmem.cli.app.load_settings", interrupt)
+    done = dualmem("config")
+    assert (done.status, done.out) == (130, "")
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("dualmem gra", "graph"),
+        ("dualmem graph del", "deliberation"),
+        ("dualmem ask where --preset mem", "memlace"),
+        ("dualmem memories hi", "history"),
+    ],
+)
+def test_the_shell_completes(words: str, offered: str) -> None:
+    asked = {
+        "_DUALMEM_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run([str(SCRIPT)], capture_output=True, text=True, check=False, env={**os.environ, **asked})  # noqa: S603
+    assert offered in done.stdout.split()
+
+
+# The installed script
 
 
 def script(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -344,3 +344,21 @@ async def test_metadata_is_not_sent_when_it_is_hidden(
     (recall,) = endpoint.named("recall")
     assert b"Lisbon" not in endpoint.raw
     assert labels(recall) == {"route:deliberate", "verdict:fail", "failed:complete"}
+
+
+async def test_the_same_goes_out_by_opentelemetry(endpoint: Recorder, traced: Callable[..., Any]) -> None:
+    """By LangSmith's own exporter, and to nowhere else."""
+    trace = pytest.importorskip("opentelemetry.sdk.trace")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    kept = memory.InMemorySpanExporter()
+    provider = trace.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(kept))
+    await traced(client={"otel_tracer_provider": provider, "tracing_mode": "otel"})
+    spans = {span.name: span for span in kept.get_finished_spans()}
+    assert {"recall", "retrieve", "answer", "gate", "ingestion"} <= spans.keys()
+    attributes = spans["recall"].attributes
+    assert attributes["langsmith.metadata.route"] == "fast"
+    assert attributes["langsmith.metadata.reason"] == "it says so"
+    assert "route:fast" in attributes["langsmith.span.tags"]
+    assert endpoint.runs == {}

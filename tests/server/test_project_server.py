@@ -51,7 +51,7 @@ async def test_the_example_agent_shows_its_subgraphs(client: Any) -> None:
     (agent,) = await client.assistants.search(graph_id="agent", metadata={"created_by": "system"})
     drawing = await client.assistants.get_graph(agent["assistant_id"], xray=1)
     nodes = {node["id"] for node in drawing["nodes"]}
-    assert {"recall:retrieve", "recall:gate", "reply", "ingestion:record", "ingestion:commit"} <= nodes
+    assert {"recall:retrieve", "recall:gate", "reply", "ingestion:record", "ingestion:integrate"} <= nodes
 
 
 async def test_without_a_model_the_run_says_how_to_set_one(client: Any) -> None:

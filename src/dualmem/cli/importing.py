@@ -89,6 +89,8 @@ def _from_qdrant(collection: str, **where: Any) -> dict[str, Transcript]:
     try:
         with closing(QdrantClient(**where)) as client:
             return read_mem0_collection(client, collection)
+    except InputError:
+        raise
     except (ApiException, RuntimeError, ValueError) as error:
         # RuntimeError: another process has the folder open.
         reason = " ".join(str(error).split())[:300]

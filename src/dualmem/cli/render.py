@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,7 +24,7 @@ from rich.table import Table
 from dualmem.errors import ModelNotConfigured
 from dualmem.models import chat_name, embedding_name
 from dualmem.prompting import describe_instant
-from dualmem.records import EvidenceItem, IngestReceipt, Memory, Recollection, Transcript, Turn
+from dualmem.records import EvidenceItem, IngestReceipt, Memory, Recollection, Scope, Transcript, Turn
 from dualmem.retrieval.times import describe
 
 if TYPE_CHECKING:
@@ -85,12 +86,20 @@ async def ingest_with_progress(
 
 
 async def ask_with_progress(
-    memory: DualMem, question: str, user_id: str, asked_at: datetime | None, *, quiet: bool = False
+    memory: DualMem,
+    question: str,
+    user_id: str,
+    asked_at: datetime | None,
+    *,
+    scope: Scope | None = None,
+    quiet: bool = False,
 ) -> Recollection:
     """Recall, showing the step at hand."""
     given: dict[str, Any] = {"user_id": user_id, "question": question}
     if asked_at is not None:
         given["asked_at"] = asked_at
+    if scope is not None:
+        given["scope"] = scope
     recollection: Recollection | None = None
     with _progress(quiet=quiet) as progress:
         bar = progress.add_task("retrieve", total=None)
@@ -166,18 +175,23 @@ def _cited_units(evidence: Sequence[EvidenceItem]) -> list[EvidenceItem]:
 
 def show_evidence(items: Iterable[EvidenceItem]) -> None:
     """Print evidence, unit by unit: chains from earlier to newer, conflicts side by side."""
+    table = Table.grid(padding=(0, 1))
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for item in items:
         style = _STATUS_STYLE[item.status]
         when = f" ({describe(item.valid)})" if item.valid and item.valid.precision != "unknown" else ""
         said = f"said {describe_instant(item.known_at, day_only=True)}" if item.known_at else ""
-        identifier = (item.memory_id or "turn")[:8]
-        mark = "*" if item.cited else " "
-        console.print(
-            f" {mark} [{style}]{item.status:<11}[/{style}] {identifier:<8}  {escape(item.text)}{when}"
-            f"  [dim]{said}[/dim]"
+        table.add_row(
+            " *" if item.cited else "",
+            f"[{style}]{item.status}[/{style}]",
+            (item.memory_id or "turn")[:8],
+            f"{escape(item.text)}{when}  [dim]{said}[/dim]",
         )
         for source in item.sources:
-            console.print(f'      [dim]{escape(source.speaker)}: "{escape(source.text)}"[/dim]')
+            table.add_row("", "", "", f'[dim]{escape(source.speaker)}: "{escape(source.text)}"[/dim]')
+    console.print(table)
 
 
 def show_memories(memories: Sequence[Memory]) -> None:
@@ -190,7 +204,7 @@ def show_memories(memories: Sequence[Memory]) -> None:
         table.add_column(heading, overflow="fold", no_wrap=heading != "memory")
     for memory in memories:
         conflicting = memory.active and any(link.relation == "contradicts" for link in memory.links)
-        marks = ["conflicting"] if conflicting else [] if memory.active else [memory.state]
+        marks: list[str] = ["conflicting"] if conflicting else [] if memory.active else [memory.state]
         if memory.valid and memory.valid.precision != "unknown":
             marks.append(describe(memory.valid))
         style = "yellow" if conflicting else "" if memory.active else "dim"
@@ -209,21 +223,26 @@ def show_memory(memory: Memory, turns: Sequence[Turn]) -> None:
     for link in memory.links:
         console.print(f"  {link.relation.replace('_', ' ')} {link.target[:8]}: {escape(link.reason)}")
     for turn in turns:
-        console.print(f'  [dim]{escape(turn.speaker)}: "{escape(turn.text)}"[/dim]')
+        console.print(Padding(f'[dim]{escape(turn.speaker)}: "{escape(turn.text)}"[/dim]', (0, 0, 0, 2), expand=False))
 
 
 def show_chain(chain: Sequence[Memory]) -> None:
     """Print a chain from its earliest state to the one in force."""
+    table = Table.grid(padding=(0, 1))
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for place, memory in enumerate(chain):
-        arrow = "  " if place == 0 else "→ "
         style = "green" if memory.active else "dim"
-        console.print(
-            f"{arrow}[{style}]{memory.id[:8]}  {escape(memory.text)}[/{style}]  "
-            f"said {describe_instant(memory.known_at, day_only=True)}"
+        table.add_row(
+            "" if place == 0 else "→",
+            f"[{style}]{memory.id[:8]}[/{style}]",
+            f"[{style}]{escape(memory.text)}[/{style}]  said {describe_instant(memory.known_at, day_only=True)}",
         )
         for link in memory.links:
             if link.relation == "superseded_by":
-                console.print(f"     [dim]replaced: {escape(link.reason)}[/dim]")
+                table.add_row("", "", f"[dim]replaced: {escape(link.reason)}[/dim]")
+    console.print(table)
 
 
 def show_models(settings: Settings) -> None:

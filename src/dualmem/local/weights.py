@@ -152,12 +152,13 @@ def hub_weights(repo: str, filename: str) -> Path:
         message = f"the client of the model hub (huggingface_hub) is not installed; {HOW_TO_INSTALL}"
         raise ModelNotConfigured(message) from error
     try:
-        return check_gguf(Path(download(repo_id=repo, filename=filename)))
+        found = Path(download(repo_id=repo, filename=filename))
     except (OSError, ValueError) as error:
         # The client's own errors derive from these: not found, no network, no valid name.
         reason = " ".join(str(error).split())[:300]
         message = f"{filename!r} of {repo!r} cannot be had from the model hub: {reason}; give a local file's path"
         raise ConfigurationError(message) from error
+    return check_gguf(found)
 
 
 def _chat_parts() -> list[Traversable]:
