@@ -129,10 +129,11 @@ class Embedder:
 
     def _made(self) -> Embeddings:
         with self._making:
-            if self._embeddings is None:
+            embeddings = self._embeddings
+            if embeddings is None:
                 assert self._make is not None  # noqa: S101 - checked when this object was made
-                self._embeddings = self._make()
-            return self._embeddings
+                embeddings = self._embeddings = self._make()
+            return embeddings
 
     def _keep(self, query: bool, text: str, vector: tuple[float, ...]) -> None:  # noqa: FBT001 - part of the key
         if self.known_dimension is None:

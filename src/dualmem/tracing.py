@@ -69,11 +69,17 @@ def post_grades(verdict: Verdict) -> None:
     graph = next(iter(_graph_runs(run)), run)
 
     def post() -> None:
+        client = graph.client
         try:
+            # LangSmith finds a run by its project, which the first run that arrives makes.
+            client.flush()
+            session_id = graph.session_id or client.read_project(project_name=graph.session_name).id
             for grade in GRADES:
-                graph.client.create_feedback(
+                client.create_feedback(
                     run_id=graph.id,
                     trace_id=graph.trace_id,
+                    session_id=session_id,
+                    start_time=graph.start_time,
                     key=f"gate_{grade}",
                     score=float(getattr(verdict, grade)),
                     comment=verdict.reason,
