@@ -54,7 +54,7 @@ async def gate(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
         return await _between_waves(state, runtime, {"wave": wave, "due": due, "stopped": stopped})
     update: DeliberationState = {"wave": wave, "satisfied": True, "due": [], "stopped": stopped}
     if stopped != (state.get("stopped") or ""):
-        update |= _with_stop(state, stopped)
+        update |= await _with_stop(state, context, stopped)
     if concluded.abstained or not state.get("facts") or not context.settings.check_support:
         return update
     return await _at_the_end(state, runtime, update, started)
@@ -91,8 +91,9 @@ async def _at_the_end(
     context, concluded = runtime.context, state["concluded"]
     history = History.of(chunk for wave in state["waves"] for chunk in wave)
     cited = [fact for fact in state["facts"] if set(fact.turn_ids) & set(concluded.turn_ids)]
-    reason = doubt(concluded, cited, state["question"], history, threshold=context.settings.score_threshold)
     computed = state.get("computed") or []
+    threshold = context.settings.score_threshold
+    reason = doubt(concluded, cited, state["question"], history, threshold=threshold, computed=computed)
     if not reason or (state.get("ledger") and computed):
         return update
     turns = history.sources(t for fact in (cited or state["facts"]) for t in fact.turn_ids)
@@ -137,10 +138,13 @@ async def _at_the_end(
     }
 
 
-def _with_stop(state: DeliberationState, stopped: str) -> DeliberationState:
-    """Return the result with the limit that stopped it; an abstention says so too."""
-    coverage = coverage_of({**state, "stopped": stopped})
-    return {"recollection": state["recollection"].model_copy(update={"coverage": coverage})}
+async def _with_stop(state: DeliberationState, context: Context, stopped: str) -> DeliberationState:
+    """Return the result with the limit that stopped it; where nothing was found, its words say so too."""
+    limited: DeliberationState = {**state, "stopped": stopped}
+    if not state.get("facts"):
+        recollection = await conclude(limited, context, None, cited=set(), failure=state.get("degraded_reason") or "")
+        return {"recollection": recollection, "answer": recollection.answer}
+    return {"recollection": state["recollection"].model_copy(update={"coverage": coverage_of(limited)})}
 
 
 def _absence(words: list[str], turns: int) -> str:

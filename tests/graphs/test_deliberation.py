@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from dualmem import DualMem, build_deliberation_graph
-from dualmem.records import Answer, Recollection
+from dualmem.records import Answer, Recollection, Verdict
 from dualmem.testing import ScriptedChatModel
 
 Open = Callable[..., DualMem]
 Make = Callable[..., Any]
-LINES = ("Ana: apples", "Bot: pears", "Ana: the Porto river is the Douro", "Bot: bridges", "Ana: rain", "Bot: sun")
+LINES = (
+    "Ana: apples",
+    "Bot: pears",
+    "Ana: the Porto river is the Douro",
+    "Bot: bridges",
+    "Ana: rain",
+    "Bot: what is the name of the sun",
+)
 ANSWER = {"cites": ["F1"], "found": True, "answer": "The Douro."}
 
 
@@ -160,3 +167,111 @@ async def test_a_turn_longer_than_a_chunk_counts_once_when_it_fails(open_memory:
     coverage = found.coverage
     assert coverage.chunks_total > 1
     assert (coverage.turns_read, coverage.turns_failed, coverage.turns_total) == (0, 1, 1)
+
+
+# Answers that the turns do not carry
+
+DENTIST = "What is the name of Ana's dentist?"
+MADE_UP = {"cites": ["F1"], "found": True, "answer": "Doctor Mendes."}
+
+
+async def test_an_answer_that_no_turn_carries_is_graded_against_the_turns_and_given_up(
+    deliberate: Any, grades: Make
+) -> None:
+    script = {
+        "deliberate.extract": finding("rain", "The dentist of Ana is Doctor Mendes.", 10),
+        "answer": [MADE_UP],
+        "gate": [grades(faithful=False, reason="nothing about a dentist")],
+    }
+    found, model = await deliberate(script, DENTIST, deliberation="exhaustive")
+    assert (found.outcome, found.route) == ("not_answerable", "deliberate")
+    assert found.answer == "I read the whole history (6 turns) and found nothing about that."
+    assert (found.final.passed, found.final.faithful, found.remembered) == (False, False, ())
+    assert found.usage.calls == len(model.prompts)
+    shown = model.prompts[-1][1][-1].text
+    assert '[T2] Ana said (5 March 2024): "rain"' in shown
+    assert '"dentist" stand in none of the 6 turns' in shown
+
+
+@pytest.mark.parametrize("reply", [["what?", "what?"], [{"reason": "", "relevant": True, "faithful": True}]])
+async def test_a_doubted_answer_whose_grade_cannot_be_read_is_given_up(deliberate: Any, reply: list[Any]) -> None:
+    script = {
+        "deliberate.extract": finding("rain", "The dentist of Ana is Doctor Mendes.", 10),
+        "answer": [MADE_UP],
+        "gate": reply[:1],
+        "repair": reply[:1],
+    }
+    found, _ = await deliberate(script, DENTIST, deliberation="exhaustive")
+    assert (found.outcome, found.final.readable) == ("not_answerable", False)
+
+
+async def test_a_doubted_answer_that_cannot_be_graded_goes_out_and_says_so(deliberate: Any) -> None:
+    script = {
+        "deliberate.extract": finding("rain", "The dentist of Ana is Doctor Mendes.", 10),
+        "answer": [MADE_UP],
+        "gate": [ConnectionError("refused")],
+    }
+    found, _ = await deliberate(script, DENTIST, deliberation="exhaustive")
+    assert (found.answer, found.final.passed) == ("Doctor Mendes.", False)
+    assert "could not be graded" in found.final.reason
+
+
+async def test_an_abstention_after_everything_was_read_is_final_and_says_so(deliberate: Any) -> None:
+    unknown = {"cites": [], "found": False, "answer": "I do not know."}
+    found, model = await deliberate(
+        {"deliberate.extract": finding("rain", "It rained."), "answer": [unknown]}, DENTIST, deliberation="exhaustive"
+    )
+    assert (found.outcome, found.answer, model.calls("gate")) == ("not_answerable", "I do not know.", 0)
+    assert found.final.reason == "It abstains; read 6 of 6 turns. This is final."
+
+
+async def test_where_a_paper_is_followed_nothing_is_graded_again(deliberate: Any) -> None:
+    script = {"deliberate.extract": finding("rain", "The dentist is Mendes.", 10), "answer": [MADE_UP]}
+    found, model = await deliberate(script, DENTIST, preset="full")
+    assert (found.answer, model.calls("gate")) == ("Doctor Mendes.", 0)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "answer"),
+    [
+        (Verdict(passed=False, policy="quality", complete=False), "The Tagus."),
+        (Verdict(passed=False, policy="quality", faithful=False), None),
+        (Verdict(passed=False, policy="quality", relevant=False), None),
+    ],
+)
+async def test_a_fast_answer_stands_without_facts_only_where_it_was_not_wrong(
+    open_memory: Open, chat_of: Make, verdict: Verdict, answer: str | None
+) -> None:
+    await open_memory(strategy="verbatim").remember(chat_of(*LINES), user_id="ana")
+    model = ScriptedChatModel(script={"deliberate.extract": {"facts": []}})
+    graph = build_deliberation_graph(open_memory(model).resources)
+    given = {"user_id": "ana", "question": "Which river?", "drafted": Answer(text="The Tagus."), "verdict": verdict}
+    found = (await graph.ainvoke(given))["recollection"]
+    assert found.answer == (answer or "I read the whole history (6 turns) and found nothing about that.")
+    assert (found.outcome == "answered") is (answer is not None)
+
+
+# Limits
+
+
+async def test_a_limit_stops_the_reading_and_is_told(deliberate: Any, grades: Make) -> None:
+    script = {"deliberate.extract": finding("nothing"), "answer": [], "gate": []}
+    found, model = await deliberate(script, "Which river is in Porto?", budget_calls=5)
+    assert str(found.coverage) == "read 4 of 6 turns, stopped: the budget of 5 calls"
+    assert found.answer == "I read 4 of 6 turns and found nothing about that; the budget of 5 calls is spent."
+    assert (found.final.passed, len(model.prompts)) == (False, 2)
+
+
+async def test_under_a_limit_the_nearest_chunks_of_everything_are_read_first(deliberate: Any) -> None:
+    script = {"deliberate.extract": finding("river"), "answer": [ANSWER]}
+    found, _ = await deliberate(script, "Which river is in Porto?", deliberation="exhaustive", budget_calls=4)
+    assert (found.answer, str(found.coverage)) == ("The Douro.", "read 2 of 6 turns, stopped: the budget of 4 calls")
+
+
+async def test_a_limit_below_the_first_chunk_leaves_the_fast_answer(open_memory: Open, chat_of: Make) -> None:
+    await open_memory(strategy="verbatim").remember(chat_of(*LINES), user_id="ana")
+    graph = build_deliberation_graph(open_memory(budget_tokens=10).resources)
+    given = {"user_id": "ana", "question": "Which river?", "drafted": Answer(text="The Tagus.")}
+    found = (await graph.ainvoke(given))["recollection"]
+    assert (found.answer, found.route) == ("The Tagus.", "degraded")
+    assert "the budget of 10 tokens" in found.degraded_reason

@@ -63,9 +63,10 @@ def nothing_found(coverage: Coverage, *, short: bool) -> str:
         return f"I read the whole history ({coverage.turns_total} turns) and found nothing about that."
     if not coverage.turns_total:
         return "There is no history to read about that."
-    rest = f"; {coverage.turns_failed} could not be read" if coverage.turns_failed else ""
-    limit = f"; {coverage.stopped} was spent" if coverage.stopped else ""
-    return f"I read {coverage.turns_read} of {coverage.turns_total} turns{rest}{limit}, and found nothing about that."
+    text = f"I read {coverage.turns_read} of {coverage.turns_total} turns and found nothing about that"
+    reasons = [f"{coverage.turns_failed} could not be read"] if coverage.turns_failed else []
+    reasons += [f"{coverage.stopped} is spent"] if coverage.stopped else []
+    return "; ".join([text, *reasons]) + "."
 
 
 def stands(fast: Answer | None, verdict: Verdict | None) -> bool:

@@ -113,7 +113,15 @@ def is_supported(fact: Fact, question: str, history: History) -> bool:
     return carries(history.sources(fact.turn_ids), telling_words(question, history.speakers))
 
 
-def doubt(answer: Answer, facts: Sequence[Fact], question: str, history: History, *, threshold: float) -> str:
+def doubt(
+    answer: Answer,
+    facts: Sequence[Fact],
+    question: str,
+    history: History,
+    *,
+    threshold: float,
+    computed: Sequence[str] = (),
+) -> str:
     """Return why a deliberated answer should be graded once more against what was said, "" where nothing is odd.
 
     Args:
@@ -122,6 +130,7 @@ def doubt(answer: Answer, facts: Sequence[Fact], question: str, history: History
         question: As asked.
         history: What was there to be read.
         threshold: The score that a fact must be above to count by itself.
+        computed: What code computed from the facts; an answer may say that, too.
     """
     if not facts:
         return "it cites nothing that was read"
@@ -132,7 +141,7 @@ def doubt(answer: Answer, facts: Sequence[Fact], question: str, history: History
         return "its source turns hold no word that the question is about"
     speakers = history.speakers
     own = _own_words(answer.text, speakers) - _own_words(question, speakers) - _FRAME
-    said = {token for turn in turns for token in tokens(turn.text)}
+    said = {token for text in (*(turn.text for turn in turns), *computed) for token in tokens(text)}
     if own and len(own & said) < _OTHER_WORDS * len(own):
         return "its words are not those of its source turns"
     return ""
