@@ -110,7 +110,8 @@ class Chat:
         Raises:
             ConfigurationError: It cannot be made.
         """
-        return self._model or await asyncio.to_thread(lambda: self.model)
+        model = self._model
+        return model if model is not None else await asyncio.to_thread(lambda: self.model)
 
     async def ask(self, prompt: Prompt[T], *, temperature: float | None = None) -> Reply[T]:
         """Send `prompt` and return the reply as its output record.

@@ -125,7 +125,8 @@ class Embedder:
         return vector
 
     async def _load(self) -> Embeddings:
-        return self._embeddings or await asyncio.to_thread(self._made)
+        embeddings = self._embeddings
+        return embeddings if embeddings is not None else await asyncio.to_thread(self._made)
 
     def _made(self) -> Embeddings:
         with self._making:
