@@ -18,7 +18,7 @@ from dualmem.identity import memory_id, turn_ids
 from dualmem.lifecycle import WorkingSet
 from dualmem.loaders import load_file
 from dualmem.records import Interval, Memory, Source, Turn
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -100,6 +100,12 @@ async def remember_mara(memory: DualMem, user_id: str = "mara") -> dict[str, Mem
         await store.index_turns(user_id, transcript.conversation_id)
         await store.commit(Commit(user_id, tuple(working.memories[key] for key in working.new)))
     return {name: working.memories[key] for name, key in names.items()}
+
+
+@pytest.fixture
+def like_mara() -> Callable[..., Any]:
+    """Store the conversation that is shipped, for any user."""
+    return remember_mara
 
 
 @dataclass(frozen=True)

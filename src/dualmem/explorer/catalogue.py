@@ -11,7 +11,7 @@ from typing import Final
 from dualmem.errors import NotFound, StoreError
 from dualmem.explorer.drawing import Span
 from dualmem.explorer.marking import Piece, marked
-from dualmem.explorer.views import PAGE, View
+from dualmem.explorer.views import PAGE, View, dated_in
 from dualmem.memory import DualMem
 from dualmem.records import Link, Memory, Turn
 from dualmem.retrieval.units import chain_of
@@ -182,11 +182,11 @@ class Catalogue:
         counts = []
         for start, end in span.parts(bins):
             low, high = start.timestamp(), end.timestamp() - 1e-6
-            if clock == "known":
-                conditions = [Condition("known_at", low=low, high=high)]
-            else:
-                conditions = [Condition("valid_start", high=high), Condition("valid_end", low=low)]
-            counts.append(await self._store.listing.count(of_user(user_id, *conditions)))
+            conditions, either = [Condition("known_at", low=low, high=high)], ()
+            if clock == "held":
+                conditions, either = dated_in(low, high)
+            where = Filter(of_user(user_id, *conditions).conditions, either)
+            counts.append(await self._store.listing.count(where))
             # Edge holds the interpreter's lock; other requests have their turn in between.
             await asyncio.sleep(0)
         return counts

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from dualmem.errors import DualmemError, NotFound
-from dualmem.explorer.steps import Step, heading, note, step
-from dualmem.records import ModelCall, Recollection, Usage
+from dualmem.explorer.steps import DELIBERATION, Step, heading, step, step_name
+from dualmem.records import EvidenceItem, ModelCall, Recollection, Usage
 
 if TYPE_CHECKING:
     from dualmem.config import Settings
@@ -128,7 +128,13 @@ class Console:
             await run.tell("done", render("failed.html", error="it was stopped"), last=True)
             raise
         costs = self._costs(settings, calls, recollection.timings)
-        html = render("recollection.html", user=run.user_id, recollection=recollection, costs=costs)
+        html = render(
+            "recollection.html",
+            user=run.user_id,
+            recollection=recollection,
+            evidence=_in_two(recollection.evidence),
+            costs=costs,
+        )
         await run.tell("done", html, last=True)
         if recollection.remembered:
             self._site.changed()
@@ -141,19 +147,19 @@ class Console:
         if asked_at is not None:
             given["asked_at"] = asked_at
         recollection: Recollection | None = None
-        async for namespace, mode, update in self._site.memory.recall_graph.astream(
-            given, context=settings, stream_mode=["updates", "custom"], subgraphs=True
-        ):
-            if mode == "custom":
-                if said := note(update):
-                    await run.tell("step", self._render("note.html", text=said))
+        # Not the stream of updates: of a graph inside another it shows no more than what goes out.
+        async for event in self._site.memory.recall_graph.astream_events(given, context=settings, version="v2"):
+            node = event["metadata"].get("langgraph_node")
+            if event["name"] != node or node == DELIBERATION:
                 continue
-            for node, change in update.items():
-                shown = step(node, change, deliberating=bool(namespace))
-                if shown is not None:
-                    calls += shown.calls
-                    recollection = shown.recollection or recollection
-                    await run.tell("step", self._render("step.html", step=shown, cost=self._cost(settings, shown)))
+            deliberating = str(event["metadata"].get("langgraph_checkpoint_ns", "")).startswith(f"{DELIBERATION}:")
+            if event["event"] == "on_chain_start":
+                await run.tell("now", self._render("now.html", heading=heading(step_name(node, deliberating))))
+            elif event["event"] == "on_chain_end":
+                shown = step(node, event["data"].get("output"), deliberating=deliberating)
+                calls += shown.calls
+                recollection = shown.recollection or recollection
+                await run.tell("step", self._render("step.html", step=shown, cost=self._cost(settings, shown)))
         assert recollection is not None  # noqa: S101 - the gate sets one, or an error was raised
         return recollection
 
@@ -186,6 +192,12 @@ class Console:
                 )
             )
         return rows
+
+
+def _in_two(evidence: Sequence[EvidenceItem]) -> tuple[list[EvidenceItem], list[EvidenceItem]]:
+    """Return what is cited with all that belongs to it, and the rest."""
+    units = {item.unit for item in evidence if item.cited}
+    return [item for item in evidence if item.unit in units], [item for item in evidence if item.unit not in units]
 
 
 def as_event(number: int, name: str, html: str) -> str:

@@ -15,6 +15,8 @@ WIDTH: Final = 1000.0
 _LEAST: Final = 6.0
 """A bar is at least so wide, to be seen."""
 
+_ROOM: Final = 0.06
+
 _UNITS: Final[tuple[tuple[timedelta, str], ...]] = (
     (timedelta(days=365 * 3), "%Y"),
     (timedelta(days=70), "%b %Y"),
@@ -36,6 +38,10 @@ class Span:
         step = (self.end - self.start + timedelta(microseconds=1)) / count
         for number in range(count):
             yield self.start + step * number, self.start + step * (number + 1) + timedelta(microseconds=1)
+
+    def padded(self) -> Span:
+        """Return it with some room after its end, so that what began at the end can be seen."""
+        return Span(self.start, self.end + max((self.end - self.start) * _ROOM, timedelta(minutes=1)))
 
     def place(self, instant: datetime) -> float:
         """Return where a time stands, from 0 to `WIDTH`; times outside stand at an end."""

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dualmem.records import Answer, Coverage, ModelCall, PackedContext, Recollection, Verdict
+from dualmem.explorer.rendering import plural
+from dualmem.records import Answer, ModelCall, PackedContext, Recollection, Verdict
+
+DELIBERATION: Final = "deliberation"
+"""The node that is a graph of its own."""
 
 _HEADINGS: Final = {
     "retrieve": "Retrieve",
@@ -56,34 +60,34 @@ def heading(name: str) -> str:
     return _HEADINGS.get(name, name)
 
 
-def step(node: str, change: Mapping[str, Any] | None, *, deliberating: bool) -> Step | None:
-    """Return what a node did; None for a node that is a graph of its own, whose steps were told already.
+def step_name(node: str, deliberating: bool) -> str:  # noqa: FBT001 - a fact about the node
+    """Return a node's name as the name of its step."""
+    return f"deliberate.{node}" if deliberating else node
+
+
+def step(node: str, change: Mapping[str, Any] | None, *, deliberating: bool) -> Step:
+    """Return what a node did.
 
     Args:
         node: Its name in its graph.
         change: What it added to the state.
         deliberating: Whether it is a node of the deliberation graph.
     """
-    if not deliberating and node == "deliberation":
-        return None
     change = change or {}
-    seconds = sum(span.end - span.start for span in change.get("spans") or [])
     answer: Answer | None = change.get("concluded" if deliberating else "drafted")
-    verdict: Verdict | None = change.get("final") if deliberating else change.get("verdict")
+    verdict: Verdict | None = change.get("final" if deliberating else "verdict")
     return Step(
-        name=f"deliberate.{node}" if deliberating else node,
-        lines=tuple(_lines(node, change, deliberating=deliberating)),
+        name=step_name(node, deliberating),
+        lines=tuple(_lines_of_deliberation(node, change) if deliberating else _lines(node, change)),
         answer=answer.text if answer is not None and node == "answer" else "",
         verdict=verdict if node == "gate" else None,
         calls=tuple(change.get("calls") or ()),
-        seconds=seconds,
+        seconds=sum(span.end - span.start for span in change.get("spans") or ()),
         recollection=change.get("recollection"),
     )
 
 
-def _lines(node: str, change: Mapping[str, Any], *, deliberating: bool) -> list[str]:
-    if deliberating:
-        return _lines_of_deliberation(node, change)
+def _lines(node: str, change: Mapping[str, Any]) -> list[str]:
     packed: PackedContext | None = change.get("packed")
     if packed is not None:
         return [_packed(packed, "found" if node == "retrieve" else "kept")]
@@ -93,19 +97,38 @@ def _lines(node: str, change: Mapping[str, Any], *, deliberating: bool) -> list[
 
 
 def _lines_of_deliberation(node: str, change: Mapping[str, Any]) -> list[str]:
-    if node == "plan":
-        waves = change.get("waves") or []
-        return [f"{sum(len(wave) for wave in waves)} parts in {len(waves)} waves"]
-    if node == "extract":
-        return [_reading(reading) for reading in change.get("readings") or []]
-    counted = (("relevant", "above the threshold"), ("facts", "facts in hand"))
-    return [f"{len(change[key])} {words}" for key, words in counted if key in change]
+    recollection: Recollection | None = change.get("recollection")
+    lines: list[str] = []
+    match node:
+        case "plan":
+            waves = change.get("waves") or []
+            lines = [f"{plural(sum(map(len, waves)), 'part')} in {plural(len(waves), 'wave')}"]
+        case "extract":
+            lines = [_reading(reading) for reading in change.get("readings") or []]
+        case "threshold":
+            lines = [f"{plural(len(change.get('relevant') or []), 'fact')} above the threshold"]
+        case "filter" | "reconcile":
+            lines = [
+                f"{plural(len(change.get('facts') or []), 'fact')} in hand",
+                *map(str, change.get("computed") or []),
+            ]
+        case "answer" if recollection and recollection.coverage:
+            lines = [str(recollection.coverage)]
+        case "gate":
+            lines = [f"after wave {change.get('wave', 0)}: {'no more' if change.get('satisfied') else 'reads on'}"]
+            if change.get("stopped"):
+                lines.append(f"stopped: {change['stopped']}")
+        case "remember":
+            lines = [
+                f"{plural(len(recollection.remembered) if recollection else 0, 'memory', 'memories')} written back"
+            ]
+    return lines
 
 
 def _reading(reading: Any) -> str:
-    facts = f"{len(reading.facts)} facts"
+    facts = plural(len(reading.facts), "fact")
     failure = f"; not read: {reading.failure}" if reading.failure else ""
-    return f"part {reading.number + 1}: {reading.turns} turns, {facts}{failure}"
+    return f"part {reading.number + 1}: {plural(reading.turns, 'turn')}, {facts}{failure}"
 
 
 def _packed(packed: PackedContext, did: str) -> str:
@@ -113,23 +136,6 @@ def _packed(packed: PackedContext, did: str) -> str:
     turns = sum(1 for unit in packed.units if not unit.members)
     left = f", {len(packed.dropped)} left out for want of room" if packed.dropped else ""
     return (
-        f"{did} {memories} memories and {turns} single turns in {len(packed.units)} units, {packed.tokens} tokens{left}"
+        f"{did} {plural(memories, 'memory', 'memories')} and {plural(turns, 'single turn')} in "
+        f"{plural(len(packed.units), 'unit')}, {packed.tokens} tokens{left}"
     )
-
-
-def note(event: Any) -> str:
-    """Return what a node said while it ran, in words; "" for what its step says anyway."""
-    if not isinstance(event, Mapping):
-        return ""
-    match event.get("event"):
-        case "wave":
-            passed = "satisfied" if event.get("passed") else "reads on"
-            return f"wave {event.get('wave')}: {passed}. {event.get('reason') or ''}".strip()
-        case "coverage":
-            return str(Coverage.model_validate(event["coverage"]))
-        case "check":
-            said = "stands" if event.get("passed") else "does not stand"
-            return f"the answer {said}. {event.get('reason') or ''}".strip()
-        case "remember":
-            return f"not written back: {event['failed']}" if event.get("failed") else ""
-    return ""

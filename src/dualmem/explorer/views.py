@@ -101,14 +101,8 @@ class View:
         either: tuple[Condition, ...] = ()
         if self.held is not None:
             instant = self.held.timestamp()
-            conditions += [
-                Condition("valid_start", high=instant, or_missing=True),
-                Condition("valid_end", low=instant, or_missing=True),
-                # "Since June" ends, at the latest, where the next state was told of.
-                Condition("retired_at", low=instant, or_missing=True),
-            ]
-            # Without a date it is on no place of this clock.
-            either = (Condition("valid_start", high=instant), Condition("valid_end", low=instant))
+            dated, either = dated_in(instant, instant)
+            conditions += dated
         if self.known is not None:
             instant = self.known.timestamp()
             # A closed range; what was replaced at this very instant is not known any more.
@@ -134,6 +128,21 @@ class View:
             ("page", str(view.page) if view.page > 1 else ""),
         ]
         return f"{path}?{urlencode([pair for pair in pairs if pair[1]])}"
+
+
+def dated_in(low: float, high: float) -> tuple[list[Condition], tuple[Condition, ...]]:
+    """Return the conditions of memories that hold at some time between two, by their dates; all, and one of the rest.
+
+    Dates may be open at one end. "Since June" ends, at the latest, where the next state was told of. What has no
+    date is on no place of this clock.
+    """
+    starts, ends = Condition("valid_start", high=high), Condition("valid_end", low=low)
+    conditions = [
+        replace(starts, or_missing=True),
+        replace(ends, or_missing=True),
+        Condition("retired_at", low=low, or_missing=True),
+    ]
+    return conditions, (starts, ends)
 
 
 def moment(text: str) -> datetime | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, nextafter
 from typing import Literal
 
 from dualmem.records import Memory, Turn, TurnState
@@ -33,7 +35,7 @@ class Listing:
     ) -> list[Memory]:
         """Return `limit` of the memories that meet `where`, after the first `offset`, in the order of a time.
 
-        Those told at the same instant come as they were said, within a page.
+        Those of the same instant come as they were said, then by their id, so that each memory is on one page.
 
         Args:
             where: Which memories.
@@ -45,10 +47,27 @@ class Listing:
         rows = await self._backend.scroll(
             MEMORIES, where, order_by=order_by, descending=descending, limit=offset + limit, ids_only=True
         )
-        ids = [key for key, _ in rows[offset:]]
+        if len(rows) <= offset:
+            return []
+        # Which of several at one instant a database returns first is not settled: the times at both ends of the page
+        # are, and so is how many are before them.
+        ends = await self._backend.retrieve(MEMORIES, [rows[offset][0], rows[-1][0]], fields=(order_by,))
+        first, last = float(ends[rows[offset][0]][order_by]), float(ends[rows[-1][0]][order_by])
+        before = (
+            Condition(order_by, low=nextafter(first, inf))
+            if descending
+            else Condition(order_by, high=nextafter(first, -inf))
+        )
+        inside = Condition(order_by, low=min(first, last), high=max(first, last))
+        passed = await self._backend.count(MEMORIES, _narrowed(where, before))
+        near = await self._backend.scroll(MEMORIES, _narrowed(where, inside), ids_only=True)
+        places = await self._backend.retrieve(MEMORIES, [key for key, _ in near], fields=(order_by, "position"))
+        order = sorted(
+            places, key=lambda key: (places[key][order_by], places[key].get("position", 0), key), reverse=descending
+        )
+        ids = order[offset - passed : offset - passed + limit]
         found = await self._backend.retrieve(MEMORIES, ids)
-        page = [memory_from(key, found[key]) for key in ids if key in found]
-        return sorted(page, key=lambda memory: memory.told, reverse=descending) if order_by == "known_at" else page
+        return [memory_from(key, found[key]) for key in ids if key in found]
 
     async def count(self, where: Filter) -> int:
         """Return how many memories meet `where`."""
@@ -73,3 +92,7 @@ class Listing:
     async def turn_count(self, user_id: str, states: Sequence[TurnState]) -> int:
         """Return how many turns of a user are in one of `states`."""
         return await self._backend.count(TURNS, of_user(user_id, is_any("state", *states)))
+
+
+def _narrowed(where: Filter, condition: Condition) -> Filter:
+    return replace(where, conditions=(*where.conditions, condition))
