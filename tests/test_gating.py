@@ -184,12 +184,32 @@ async def test_an_unreadable_comparison_escalates_and_says_so(open_memory: Open,
     assert len(judgement.calls) == 3
 
 
-async def test_an_unreadable_sample_is_no_failure_of_the_gate(open_memory: Open, packed: PackedContext) -> None:
-    """Two of three still are a majority, or else the case escalates."""
+@pytest.mark.parametrize(("policy", "passed"), [("majority", True), ("consensus", False)])
+async def test_an_unreadable_sample_agrees_with_none(
+    open_memory: Open, packed: PackedContext, policy: str, passed: bool
+) -> None:
+    """Two of three still are a majority, and not all."""
     model = sampling([1, 2], 1, repair=["still no"])
     model.script["answer"][2] = "no"
-    verdict = (await judge(open_memory(model), "majority", packed)).verdict
-    assert verdict.passed or not verdict.readable
+    verdict = (await judge(open_memory(model), policy, packed)).verdict
+    assert (verdict.passed, verdict.readable) == (passed, True)
+    assert verdict.reason.startswith("2 of 3 ")
+
+
+@pytest.mark.parametrize("policy", ["majority", "consensus"])
+async def test_where_no_sample_can_be_read_it_escalates(open_memory: Open, packed: PackedContext, policy: str) -> None:
+    model = ScriptedChatModel(script={"answer": "no", "repair": "still no"})
+    judgement = await judge(open_memory(model), policy, packed)
+    assert (judgement.verdict.passed, judgement.verdict.readable, judgement.answer) == (False, False, FAST)
+
+
+async def test_what_was_sampled_before_is_not_sampled_again(open_memory: Open, packed: PackedContext) -> None:
+    model = ScriptedChatModel(script={"agree": [{"reason": "", "agree": [1, 3], "best": 3}]})
+    memory = open_memory(model, gate="majority")
+    candidates = [Answer(text=text) for text in ("Porto", "Faro", "In Porto")]
+    case = Case(question="Where?", answer=candidates[0], packed=packed, candidates=candidates)
+    judgement = await POLICIES["majority"](case, Context(memory.settings, memory.resources))
+    assert (judgement.verdict.passed, judgement.answer.text, len(judgement.calls)) == (True, "In Porto", 1)
 
 
 def test_there_is_a_policy_for_every_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from langgraph.runtime import Runtime
 
 from dualmem.context import Context
+from dualmem.gating import SAMPLED, Case, sample
 from dualmem.recollecting import answer_from
 from dualmem.records import Answer
 from dualmem.state import RecallState
@@ -17,6 +18,8 @@ SHORT_NOTHING = "NONE"
 async def answer(state: RecallState, runtime: Runtime[Context]) -> RecallState:
     """Answer with citations; without evidence, say so, and ask no model.
 
+    Where the gate compares several answers, they are sampled here, in parallel; the first stands until then.
+
     Raises:
         ModelError: No usable reply came. There is no answer to fall back on yet.
     """
@@ -26,6 +29,16 @@ async def answer(state: RecallState, runtime: Runtime[Context]) -> RecallState:
         text = NOTHING_FOUND if state["stored"] else NOTHING_STORED
         short = context.settings.answer_style == "short"
         return {"drafted": Answer(text=SHORT_NOTHING if short else text, abstained=True)}
+    if context.settings.gate in SAMPLED:
+        case = Case(
+            question=state["question"],
+            answer=Answer(text=""),
+            packed=packed,
+            asked_at=state.get("asked_at"),
+            standing=state.get("standing", []),
+        )
+        candidates, calls = await sample(case, context, context.settings.gate)
+        return {"drafted": candidates[0], "candidates": candidates, "calls": list(calls)}
     drafted, reply = await answer_from(
         context,
         packed,

@@ -29,6 +29,7 @@ async def gate(state: RecallState, runtime: Runtime[Context]) -> RecallState:
         packed=state["packed"],
         asked_at=state.get("asked_at"),
         standing=state.get("standing", []),
+        candidates=state.get("candidates") or [],
     )
     policy = context.settings.gate
     calls: list[ModelCall] = []

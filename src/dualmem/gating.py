@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from dualmem.chat import Reply
 from dualmem.config import GatePolicy
@@ -30,6 +30,8 @@ class Case:
     packed: PackedContext
     asked_at: datetime | None = None
     standing: Sequence[str] = ()
+    candidates: Sequence[Answer] = ()
+    """Answers sampled already, for the policies that compare some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,30 +112,50 @@ async def consensus(case: Case, context: Context) -> Judgement:
     return await _sampled(case, context, "consensus", needed=context.settings.candidates)
 
 
+async def sample(case: Case, context: Context, policy: str) -> tuple[list[Answer], tuple[ModelCall, ...]]:
+    """Return the candidates of majority and consensus, sampled in parallel at their own temperature.
+
+    A candidate that cannot be read agrees with none.
+
+    Raises:
+        ModelUnavailable: The model could not be reached.
+        UnreadableReply: No candidate could be read.
+        ReplyTruncated: The same, and replies were cut off.
+    """
+    settings = context.settings
+    sampled = await asyncio.gather(
+        *(
+            answer_from(
+                context,
+                case.packed,
+                case.question,
+                asked_at=case.asked_at,
+                standing=case.standing,
+                temperature=settings.candidate_temperature,
+                step=f"gate.{policy}",
+            )
+            for _ in range(settings.candidates)
+        ),
+        return_exceptions=True,
+    )
+    failures = [found for found in sampled if isinstance(found, BaseException)]
+    readable = [found for found in sampled if not isinstance(found, BaseException)]
+    for failure in failures:
+        if not readable or not isinstance(failure, UnreadableReply | ReplyTruncated):
+            raise failure
+    return [answer for answer, _ in readable], tuple(call for _, reply in readable for call in reply.calls)
+
+
 async def _sampled(case: Case, context: Context, policy: Literal["majority", "consensus"], *, needed: int) -> Judgement:
     if not case.packed.units:
         verdict = Verdict(passed=False, policy=policy, reason="there is no evidence", missing=EVERYTHING)
         return Judgement(verdict, case.answer)
-    settings = context.settings
-    try:
-        sampled = await asyncio.gather(
-            *(
-                answer_from(
-                    context,
-                    case.packed,
-                    case.question,
-                    asked_at=case.asked_at,
-                    standing=case.standing,
-                    temperature=settings.candidate_temperature,
-                    step=f"gate.{policy}",
-                )
-                for _ in range(settings.candidates)
-            )
-        )
-    except (UnreadableReply, ReplyTruncated) as error:
-        return Judgement(_unreadable(policy, error), case.answer)
-    answers = [answer for answer, _ in sampled]
-    calls = tuple(call for _, reply in sampled for call in reply.calls)
+    answers, calls = list(case.candidates), ()
+    if not answers:
+        try:
+            answers, calls = await sample(case, context, policy)
+        except (UnreadableReply, ReplyTruncated) as error:
+            return Judgement(_unreadable(policy, error), case.answer)
     try:
         reply: Reply[AgreementReply] = await context.chat.ask(
             agreement.render([answer.text for answer in answers], case.question, policy=policy)
@@ -151,7 +173,9 @@ async def _sampled(case: Case, context: Context, policy: Literal["majority", "co
         relevant=not chosen.abstained,
         faithful=enough,
         complete=passed,
-        reason=f"{len(agreeing)} of {len(answers)} sampled answers agree: {reply.value.reason}".rstrip(": "),
+        reason=f"{len(agreeing)} of {context.settings.candidates} sampled answers agree: {reply.value.reason}".rstrip(
+            ": "
+        ),
         missing="" if passed else EVERYTHING,
     )
     return Judgement(verdict, chosen if enough else case.answer, (*calls, *reply.calls))
@@ -169,6 +193,9 @@ def _unreadable(policy: str, error: Exception) -> Verdict:
         readable=False,
     )
 
+
+SAMPLED: Final[frozenset[GatePolicy]] = frozenset({"majority", "consensus"})
+"""Policies that compare several answers, in place of one at temperature 0."""
 
 POLICIES: dict[GatePolicy, Policy] = {
     "quality": quality,

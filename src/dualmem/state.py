@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.messages import AnyMessage
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from dualmem.context import Spans, add
 from dualmem.lifecycle import WorkingSet
@@ -64,6 +64,8 @@ class RecallState(RecallInput, RecallOutput, total=False):
     """Whether there is anything stored for the user."""
     drafted: Answer
     """The fast answer."""
+    candidates: list[Answer]
+    """The answers that were sampled, where the gate compares several; `drafted` is the first."""
     degraded_reason: str
     calls: Calls
     spans: Spans

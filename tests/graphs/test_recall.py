@@ -137,7 +137,7 @@ async def test_never_takes_the_fast_answer_and_always_deliberates(remembered: An
 
 @pytest.mark.parametrize(("agree", "route"), [([1, 3], "fast"), ([2], "deliberate")])
 async def test_majority_decides_by_agreement(remembered: Any, agree: list[int], route: str) -> None:
-    answers = [FAST, *({**FAST, "answer": f"sample {number}"} for number in (1, 2, 3)), DEEP]
+    answers = [*({**FAST, "answer": f"sample {number}"} for number in (1, 2, 3)), DEEP]
     memory, _ = await remembered(
         {
             "answer": answers,
@@ -148,7 +148,8 @@ async def test_majority_decides_by_agreement(remembered: Any, agree: list[int], 
     )
     found = await memory.recall("Where does Ana live?", user_id="ana")
     assert (found.route, found.answer) == (route, "sample 3" if route == "fast" else DEEP["answer"])
-    assert found.fast_answer == (None if route == "fast" else "In Porto.")
+    assert found.fast_answer == (None if route == "fast" else "sample 1")
+    assert found.usage.calls == (4 if route == "fast" else 6), "three samples and their comparison, no answer before"
 
 
 @pytest.mark.parametrize("options", [{"gate": "never"}, Options(gate="never")])
@@ -339,3 +340,34 @@ async def test_as_of_a_time_the_memory_of_then_answers(remembered: Any, chat_of:
     assert "Ana lives in Berlin." in [item.text for item in items]
     assert not [item for item in items if item.text == "Ana owns a boat."]
     assert not [item for item in items if item.text == "Ana lives in Porto."], "nobody had said so by then"
+
+
+async def test_valid_at_a_time_the_state_of_then_answers(open_memory: Open, reader: Make) -> None:
+    """On the event clock: told today, of other years."""
+    said = ["Ana moved to Berlin in 2019.", "Ana moved to Porto in 2023."]
+    drafts = [
+        {
+            "turns": [number],
+            "quote": text,
+            "text": text,
+            "kind": "state",
+            "subject": "Ana",
+            "attribute": "home",
+            "when": text[-8:-1],
+        }
+        for number, text in enumerate(said, start=1)
+    ]
+    decision = {"new": 2, "target": "A", "same": False, "both": False, "sign": "later", "reason": "moved"}
+    memory = open_memory(
+        reader(extract={"memories": drafts}, consolidate={"decisions": [decision]}), candidate_similarity=0.0
+    )
+    await memory.remember([("user", text) for text in said], user_id="ana")
+    for year, status in ((2021, "current"), (2024, "superseded")):
+        scope = Scope(valid_at=datetime(year, 6, 1, tzinfo=UTC))
+        found = {item.text: item.status for item in await memory.search("Where?", user_id="ana", scope=scope) if item.memory_id}
+        assert found[said[0]] == status
+        assert (said[1] in found) == (year == 2024)
+        alone = await memory.search("Where?", user_id="ana", scope=scope, expand_lifecycle=False)
+        assert [item.text for item in alone if item.memory_id] == [said[year == 2024]]
+    held = await memory.memories(user_id="ana", valid_at=datetime(2021, 6, 1, tzinfo=UTC))
+    assert [one.text for one in held] == said[:1]
