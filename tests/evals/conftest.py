@@ -9,18 +9,6 @@ from typing import Any
 
 import pytest
 
-from dualmem import testing
-
-JUDGE = {"judge": "Judge the answer, as JSON.", "rubric_judge": "Check the requirement, as JSON."}
-
-
-@pytest.fixture(autouse=True)
-def _judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the scripted model know the judges' prompts."""
-    for step, mark in JUDGE.items():
-        monkeypatch.setitem(testing.STEPS, step, mark)
-
-
 Writer = Callable[[Path, Any], Path]
 
 

@@ -123,7 +123,7 @@ def test_the_worked_example_is_a_valid_reply(name: str, rendered: Rendered) -> N
             assert all(list(item) == wanted for item in items), "the example gives the fields in the schema's order"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "judge" not in name and name != "pair_comparison"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "pair_comparison"])
 def test_the_scripted_model_knows_the_step_of_every_prompt(name: str, rendered: Rendered) -> None:
     last = rendered[name].messages[-1].text
     assert len([step for step, mark in STEPS.items() if mark in last]) == 1
