@@ -9,13 +9,12 @@ from langgraph.runtime import Runtime
 from dualmem.cleaning import clean_text, clean_user_id
 from dualmem.context import Context
 from dualmem.deliberation.budget import affordable
-from dualmem.deliberation.chunks import cut_chunks, plan_waves
-from dualmem.deliberation.questions import needs_everything, needs_ledger
-from dualmem.errors import InputError, ModelError
+from dualmem.deliberation.planning import waves_of, within
+from dualmem.deliberation.questions import needs_ledger
+from dualmem.errors import InputError
 from dualmem.inputs import scope_of, time_of
-from dualmem.records import Scope, Turn
-from dualmem.retrieval.turns import rank_turns
-from dualmem.state import Chunk, DeliberationState
+from dualmem.records import Turn
+from dualmem.state import DeliberationState
 
 
 async def plan(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
@@ -40,7 +39,7 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     if await context.store.open(create=False):
         turns = await context.store.turns(user_id)
     stored = bool(state.get("stored")) or bool(turns)
-    waves = await waves_of(_within(turns, scope), user_id, question, context, scope=scope, seen=_seen(state))
+    waves = await waves_of(within(turns, scope), user_id, question, context, scope=scope, seen=_seen(state))
     ledger = settings.ledger and needs_ledger(question)
     deadline = _started(state) + settings.budget_seconds if settings.budget_seconds is not None else None
     due, stopped = affordable(
@@ -68,57 +67,6 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     if asked_at is not None:
         update["asked_at"] = asked_at
     return update
-
-
-async def waves_of(
-    turns: list[Turn],
-    user_id: str,
-    question: str,
-    context: Context,
-    *,
-    scope: Scope | None = None,
-    seen: list[str] | None = None,
-) -> list[list[Chunk]]:
-    """Return the chunks of `turns` in the waves in which they are read; no chat model is called.
-
-    Args:
-        turns: The history, conversation by conversation.
-        user_id: Whose it is.
-        question: As asked.
-        context: Settings, store and embedding model.
-        scope: Narrows the search that ranks them.
-        seen: Ids of the turns behind the evidence of the fast answer.
-    """
-    settings = context.settings
-    chunks = cut_chunks(
-        turns,
-        most_turns=settings.chunk_turns,
-        most_tokens=settings.chunk_tokens,
-        overlap=settings.chunk_overlap,
-    )
-    if not chunks:
-        return []
-    whole = settings.deliberation == "exhaustive" or needs_everything(question)
-    limited = any((settings.budget_calls, settings.budget_tokens, settings.budget_seconds, settings.budget_cost))
-    if not limited and (whole or len(chunks) <= settings.wave_chunks):
-        return [chunks]
-    try:
-        ranked = await rank_turns(context, user_id, question, scope=scope)
-    except ModelError:
-        ranked = []
-    size = len(chunks) if whole else settings.wave_chunks
-    return plan_waves(chunks, ranked, seen or [], size=size)
-
-
-def _within(turns: list[Turn], scope: Scope | None) -> list[Turn]:
-    if scope is None:
-        return turns
-    return [
-        turn
-        for turn in turns
-        if (not scope.conversation_ids or turn.conversation_id in scope.conversation_ids)
-        and (scope.as_of is None or (turn.said_at or turn.recorded_at) <= scope.as_of)
-    ]
 
 
 def _started(state: DeliberationState) -> float:

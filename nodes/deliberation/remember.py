@@ -16,7 +16,7 @@ from dualmem.ingestion.grounding import SAME_CLAIM, supported_by
 from dualmem.records import EvidenceItem, Memory, ModelCall, Recollection, Source, Turn, Usage
 from dualmem.retrieval.text import similarity
 from dualmem.state import DeliberationState
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 from dualmem.tracing import annotate_run
 
 STEP = "deliberate.remember"

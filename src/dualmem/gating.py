@@ -150,7 +150,8 @@ async def _sampled(case: Case, context: Context, policy: Literal["majority", "co
     if not case.packed.units:
         verdict = Verdict(passed=False, policy=policy, reason="there is no evidence", missing=EVERYTHING)
         return Judgement(verdict, case.answer)
-    answers, calls = list(case.candidates), ()
+    answers: list[Answer] = list(case.candidates)
+    calls: tuple[ModelCall, ...] = ()
     if not answers:
         try:
             answers, calls = await sample(case, context, policy)

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from dualmem.records.memory import Interval
 
 RecordKind = Literal["event", "opinion", "amount", "payment", "refund", "transfer", "debt", "birth", "age"]
-"""`payment`: someone pays for a group. `refund`: someone gets money back for a group. `transfer`: someone gives money to someone. `debt`: someone owes money to
-someone. `amount`: any other number of something. `opinion`: what someone thinks of something, with `value` the side
-they take."""
+"""`payment`: someone pays for a group. `refund`: someone gets money back for a group. `transfer`: someone gives money
+to someone. `debt`: someone owes money to someone. `amount`: any other number of something. `opinion`: what someone
+thinks of something, with `value` the side they take."""
 
 
 class LedgerRecord(BaseModel):
