@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dualmem.cleaning import clean_user_id
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
+from dualmem.deliberation.estimating import estimate
 from dualmem.errors import NotFound
 from dualmem.forgetting import Selection, forget
 from dualmem.graphs.ingestion import build_ingestion_graph
@@ -18,6 +19,7 @@ from dualmem.prompting import evidence_lines, fence
 from dualmem.recollecting import evidence_of
 from dualmem.records import (
     Answer,
+    Estimate,
     EvidenceItem,
     ForgetReceipt,
     IngestReceipt,
@@ -166,6 +168,26 @@ class DualMem:
         recollection = result["recollection"]
         assert isinstance(recollection, Recollection)  # noqa: S101 - the graph's output schema
         return recollection
+
+    async def estimate(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        scope: Scope | None = None,
+        asked_at: datetime | None = None,
+        **options: Any,
+    ) -> Estimate:
+        """Return what `question` would cost at least and at most; no chat model is called.
+
+        The arguments are those of `recall`.
+
+        Raises:
+            InputError: There is no question or no user.
+            StoreError: The store cannot be read.
+        """
+        context = Context(self._with(options), self.resources)
+        return await estimate(question, user_id, context, scope=scope, asked_at=asked_at)
 
     async def search(
         self,

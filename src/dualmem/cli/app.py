@@ -201,6 +201,9 @@ def ask(
         typer.Option(help="When it is asked (ISO 8601); by default now, where the question needs it."),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show all evidence, timings and tokens.")] = False,  # noqa: FBT002
+    dry_run: Annotated[  # noqa: FBT002
+        bool, typer.Option("--dry-run", help="Say what it would cost at least and at most; no chat model is called.")
+    ] = False,
     store: Store = None,
     preset: Preset = None,
     as_json: AsJson = False,  # noqa: FBT002
@@ -212,6 +215,16 @@ def ask(
     from dualmem.cli import render  # noqa: PLC0415
 
     moment = asking_time(question, asked_at)
+
+    if dry_run:
+        found = run(
+            lambda memory: memory.estimate(question, user_id=user, asked_at=moment), store=store, preset=preset
+        )
+        if as_json:
+            say_json(found.model_dump(mode="json"))
+        else:
+            render.show_estimate(found)
+        return
 
     async def work(memory: DualMem) -> Any:
         return await render.ask_with_progress(memory, question, user, moment, quiet=as_json)

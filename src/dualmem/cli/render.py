@@ -117,6 +117,28 @@ async def ask_with_progress(
     return recollection
 
 
+def show_estimate(estimate: Estimate) -> None:
+    """Print what a question would cost, step by step."""
+    console.print(
+        f"gate {estimate.policy}; at least {estimate.least_calls} calls and {estimate.least_tokens:,} tokens in"
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("step")
+    for heading in ("calls", "tokens in", "tokens out"):
+        table.add_column(heading, justify="right")
+    for step in (*estimate.fast, *estimate.deliberation):
+        table.add_row(step.step, str(step.calls), f"{step.tokens_in:,}", f"{step.tokens_out:,}")
+    most = (str(estimate.most_calls), f"{estimate.most_tokens_in:,}", f"{estimate.most_tokens_out:,}")
+    table.add_row("[bold]at most[/bold]", *most)
+    console.print(table)
+    if estimate.turns:
+        console.print(f"would read up to {estimate.turns} turns in {estimate.chunks} chunks and {estimate.waves} waves")
+    if estimate.most_cost is not None:
+        console.print(f"at most {estimate.most_cost:.4f} in money")
+    if estimate.limited_by:
+        console.print(f"stopped before by {estimate.limited_by}")
+
+
 def show_receipt(receipt: IngestReceipt) -> None:
     """Print what an ingestion did."""
     table = Table.grid(padding=(0, 2))

@@ -16,6 +16,7 @@ from dualmem.records.answer import (
     SourceTurn,
     Verdict,
 )
+from dualmem.records.estimate import Estimate, StepCost
 from dualmem.records.evidence import (
     Candidate,
     EvidenceUnit,
@@ -45,6 +46,7 @@ __all__ = [
     "Candidate",
     "Coverage",
     "Draft",
+    "Estimate",
     "EvidenceItem",
     "EvidenceUnit",
     "Fact",
@@ -71,6 +73,7 @@ __all__ = [
     "Source",
     "SourceTurn",
     "Status",
+    "StepCost",
     "Transcript",
     "Turn",
     "TurnState",
