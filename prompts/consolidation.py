@@ -6,6 +6,7 @@ whether both can be true, and which words show a change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -41,6 +42,10 @@ For each new statement:
 of something that changes in life (home, job, age, plan, habit), not of something fixed (a birthday, a name).
 - reason: why, in a few words.
 {DATA_RULE}"""
+
+MERGED: Final = """
+- merged: where same is true, one statement that says all that both say, in their language; else ""."""
+"""Asked for, too, where one memory is written that replaces both (MemoryLACE, compact merge)."""
 
 EXAMPLE: Final = (
     """<memories>
@@ -78,6 +83,7 @@ class Decided(BaseModel):
     both: bool
     sign: str = ""
     reason: str = ""
+    merged: str = ""
 
     @field_validator("target", mode="before")
     @classmethod
@@ -87,7 +93,7 @@ class Decided(BaseModel):
             value = value[0] if value else None
         return "none" if value is None else str(value).strip("[] ")
 
-    @field_validator("sign", "reason", mode="before")
+    @field_validator("sign", "reason", "merged", mode="before")
     @classmethod
     def _none_is_empty(cls, value: Any) -> Any:
         return "" if value is None else str(value)
@@ -108,11 +114,20 @@ class ConsolidationReply(BaseModel):
         return {"decisions": kept, "malformed": malformed}
 
 
+def _with_merged(example: tuple[str, str]) -> tuple[str, str]:
+    """Return the worked example as it is where merged statements are asked for."""
+    reply = json.loads(example[1])
+    for decision in reply["decisions"]:
+        decision["merged"] = "Priya likes baking bread, and does so every Sunday." if decision["same"] else ""
+    return example[0], json.dumps(reply)
+
+
 def render(
     cases: Sequence[tuple[Memory, Sequence[Memory]]],
     labels: Mapping[str, str],
     *,
     dates: bool = True,
+    compact: bool = False,
 ) -> Prompt[ConsolidationReply]:
     """Ask how each new memory relates to the old ones offered with it.
 
@@ -120,26 +135,30 @@ def render(
         cases: New memories in time order, each with its candidates.
         labels: A label for each candidate, by memory id.
         dates: Show dates (off in MemoryLACE's ablation without temporal awareness).
+        compact: Ask for the text of a memory that takes the place of two which say the same.
     """
     lines: list[str] = []
     for number, (new, candidates) in enumerate(cases, start=1):
         lines.append(f"New {number}: {memory_line(new, f'N{number}', dates=dates)}")
         lines += [f"  old: {memory_line(old, labels[old.id], dates=dates)}" for old in candidates]
     offered = sorted({labels[old.id] for _, candidates in cases for old in candidates})
-    item = schema_of(
-        {
-            "new": one_of(list(range(1, len(cases) + 1))),
-            "target": one_of([*offered, "none"]),
-            "same": {"type": "boolean"},
-            "both": {"type": "boolean"},
-            "sign": text_field(24),
-            "reason": text_field(120),
-        }
-    )
+    fields: dict[str, Any] = {
+        "new": one_of(list(range(1, len(cases) + 1))),
+        "target": one_of([*offered, "none"]),
+        "same": {"type": "boolean"},
+        "both": {"type": "boolean"},
+        "sign": text_field(24),
+        "reason": text_field(120),
+    }
+    system, example = SYSTEM, EXAMPLE
+    if compact:
+        fields["merged"] = text_field(240)
+        system, example = SYSTEM.replace(f"\n{DATA_RULE}", f"{MERGED}\n{DATA_RULE}"), _with_merged(EXAMPLE)
+    item = schema_of(fields)
     user = f"{fence('memories', lines)}\n\nDecide for each new memory, as JSON."
     return Prompt(
         step="consolidate",
-        messages=chat(SYSTEM, user, example=EXAMPLE),
+        messages=chat(system, user, example=example),
         output=ConsolidationReply,
         schema=schema_of({"decisions": list_of(item, len(cases), least=len(cases))}),
     )

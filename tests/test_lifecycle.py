@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualmem.lifecycle import WorkingSet, violations
+from dualmem.lifecycle import FORGOTTEN, WorkingSet, violations
+from dualmem.mending import mend
 from dualmem.records import Interval, Link, Memory
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -35,6 +36,14 @@ def texts(working: WorkingSet, name: str) -> list[str]:
 
 def active(working: WorkingSet) -> list[str]:
     return sorted(memory.id for memory in working.memories.values() if memory.active)
+
+
+def unordered(working: WorkingSet) -> dict[str, Memory]:
+    """Return the memories without the order in which their links were made."""
+    return {
+        key: memory.model_copy(update={"links": tuple(sorted(memory.links, key=str))})
+        for key, memory in working.memories.items()
+    }
 
 
 def valid_from(day: int) -> Interval:
@@ -205,12 +214,126 @@ def test_relations_go_with_a_removed_memory(a_memory: Make) -> None:
     assert [memory.links for memory in working.memories.values()] == [(), ()]
 
 
+def test_the_reason_of_a_removed_state_is_not_kept(a_memory: Make) -> None:
+    """It may tell what was said; what was decided before the state came counts again."""
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")))
+    replace(working, "b", "a")
+    replace(working, "c", "b")
+    working.remove("b")
+    assert [link.reason for memory in working.memories.values() for link in memory.links] == [FORGOTTEN] * 2
+    late = working_set(*(a_memory(name, day) for day, name in enumerate("abc")))
+    replace(late, "c", "a")
+    replace(late, "b", "a")
+    late.remove("b")
+    assert [link.reason for memory in late.memories.values() for link in memory.links] == ["c after a"] * 2
+
+
+def test_nothing_of_a_removed_state_is_left_in_what_links_replaced(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abcd")))
+    replace(working, "d", "a")
+    replace(working, "c", "a")
+    replace(working, "b", "a")
+    working.remove("a")
+    assert "'a'" not in str(working.memories)
+    assert "after a" not in str([link.replaced for memory in working.memories.values() for link in memory.links])
+
+
+# Taking a decision back
+
+
+def test_a_replacement_that_is_taken_back_leaves_both_in_force(a_memory: Make) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2))
+    before = dict(working.memories)
+    replace(working, "b", "a")
+    assert working.withdraw("b") == ["a"]
+    assert working.memories == before
+
+
+@pytest.mark.parametrize("order", ["bcd", "bdc", "cbd", "cdb", "dbc", "dcb"])
+@pytest.mark.parametrize("last", ["b", "c", "d"])
+def test_what_came_last_is_taken_back_as_if_it_had_never_come(a_memory: Make, order: str, last: str) -> None:
+    """Wherever in the chain it went."""
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abcd")))
+    for name in order.replace(last, ""):
+        replace(working, name, "a")
+    before = unordered(working)
+    replace(working, last, "a")
+    working.withdraw(last)
+    assert unordered(working) == before
+
+
+def test_a_state_in_the_middle_that_is_taken_back_keeps_what_replaced_it_since(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")))
+    replace(working, "b", "a")
+    replace(working, "c", "b")
+    assert working.withdraw("b") == ["a"]
+    assert (texts(working, "a"), texts(working, "b"), active(working)) == (["a"], ["b", "c"], ["a", "c"])
+    assert violations(working.memories.values()) == []
+
+
+# Compact merge
+
+
+def compacted(working: WorkingSet, make: Make, new: str, old: str) -> Memory:
+    whole = make(f"{old}+{new}", 9)
+    assert working.compact(new, old, whole, reason="both say it", at=NOW) == ""
+    return working.memories[whole.id]
+
+
+def test_a_compact_merge_takes_the_place_of_both(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")), a_memory("x", 4))
+    replace(working, "b", "a")
+    working.contradict("x", "b", reason="odd", at=NOW)
+    compacted(working, a_memory, "c", "b")
+    assert active(working) == ["b+c", "x"]
+    assert texts(working, "a") == ["a", "b+c"]
+    assert working.memories["b+c"].linked("contradicts") == ("x",)
+    assert [working.memories[one].state for one in "bc"] == ["merged", "merged"]
+    assert working.in_place_of("b") == working.memories["b+c"]
+    assert violations(working.memories.values()) == []
+
+
+def test_a_compact_merge_that_is_taken_back_leaves_all_as_it_was(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")), a_memory("x", 4))
+    replace(working, "b", "a")
+    working.contradict("x", "b", reason="odd", at=NOW)
+    before = unordered(working)
+    compacted(working, a_memory, "c", "b")
+    assert sorted(working.remove("b+c")) == ["b", "c"]
+    assert unordered(working) == before
+
+
+def test_a_merge_is_taken_apart_where_something_replaced_it_since(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")), a_memory("z", 20))
+    replace(working, "b", "a")
+    compacted(working, a_memory, "c", "b")
+    replace(working, "z", "b+c")
+    assert working.remove("b+c") == ["c"]
+    assert (texts(working, "a"), active(working)) == (["a", "b", "z"], ["c", "z"])
+    assert violations(working.memories.values()) == []
+
+
+def test_what_was_written_for_a_forgotten_memory_goes_with_it(a_memory: Make) -> None:
+    working = working_set(a_memory("a", 1), a_memory("b", 2))
+    compacted(working, a_memory, "b", "a")
+    assert working.remove("a") == ["b"]
+    assert list(working.memories) == ["b"]
+
+
+def test_what_is_merged_takes_part_in_nothing_else(a_memory: Make) -> None:
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abc")))
+    compacted(working, a_memory, "b", "a")
+    for operation in ("supersede", "contradict", "merge"):
+        assert getattr(working, operation)("c", "a", reason="", at=NOW) == "merged into another memory"
+    assert working.compact("c", "a", a_memory("other", 9), reason="", at=NOW) == "no longer in force"
+
+
 # Any sequence of operations
 
 
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["supersede", "supersede", "contradict", "merge", "remove"]),
+        st.sampled_from(["supersede", "supersede", "contradict", "merge", "compact", "withdraw", "remove"]),
         st.integers(0, 7),
         st.integers(0, 7),
     ),
@@ -246,12 +369,18 @@ def test_no_sequence_of_operations_breaks_an_invariant(
         before = dict(working.memories)
         if operation == "remove":
             working.remove(str(left))
-            texts_before.pop(str(left))
+        elif operation == "withdraw":
+            working.withdraw(str(left))
+        elif operation == "compact":
+            whole = a_memory(f"{left} and {right}", 9)
+            refused = working.compact(str(left), str(right), whole, reason="", at=NOW)
+            assert refused == "" or working.memories == before, "what is refused changes nothing"
         else:
             refused = getattr(working, operation)(str(left), str(right), reason="", at=NOW)
             assert refused == "" or working.memories == before, "what is refused changes nothing"
         assert violations(working.memories.values()) == []
-    assert {key: memory.text for key, memory in working.memories.items()} == texts_before
+        assert mend(working.memories.values(), at=NOW) == [], "what is whole is not mended"
+    assert all(memory.text == texts_before.get(key, memory.text) for key, memory in working.memories.items())
     touched = {*working.new, *working.changed}
     untouched = [memory for key, memory in working.memories.items() if key not in touched]
     assert all(not memory.links and memory.active for memory in untouched)
@@ -318,3 +447,58 @@ def broken(a_memory: Make) -> dict[str, list[Memory]]:
 )
 def test_each_broken_invariant_is_found(a_memory: Make, complaint: str) -> None:
     assert any(complaint in found for found in violations(broken(a_memory)[complaint]))
+
+
+# Mending
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "branches",
+        "active, though superseded",
+        "superseded by nothing",
+        "disagree",
+        "does not exist",
+        "no link back",
+        "is a circle",
+    ],
+)
+def test_what_is_broken_is_mended_and_stays_so(a_memory: Make, complaint: str) -> None:
+    memories = {memory.id: memory for memory in broken(a_memory)[complaint]}
+    mended = {**memories, **{memory.id: memory for memory in mend(memories.values(), at=NOW)}}
+    assert violations(mended.values()) == []
+    assert mend(mended.values(), at=NOW) == []
+
+
+LINKS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.sampled_from(["supersedes", "superseded_by", "merged_with", "contradicts", "merges", "merged_into"]),
+        st.integers(0, 7),
+    ),
+    max_size=16,
+)
+STATES = st.lists(st.tuples(st.sampled_from(["active", "superseded", "merged"]), st.booleans()), min_size=6, max_size=6)
+
+
+@settings(max_examples=300)
+@given(links=LINKS, states=STATES)
+def test_whatever_is_broken_is_mended_and_nothing_but_links_and_states_changes(
+    a_memory: Make, links: list[tuple[int, Any, int]], states: list[tuple[Any, bool]]
+) -> None:
+    made = [
+        a_memory(
+            str(number),
+            number % 4,
+            state=state,
+            retired_at=NOW if retired else None,
+            links=tuple(link(relation, str(target)) for source, relation, target in links if source == number),
+        )
+        for number, (state, retired) in enumerate(states)
+    ]
+    mended = {**{one.id: one for one in made}, **{one.id: one for one in mend(made, at=NOW)}}
+    assert violations(mended.values()) == []
+    assert mend(mended.values(), at=NOW) == []
+    kept = {"links", "state", "retired_at"}
+    assert [one.model_dump(exclude=kept) for one in mended.values()] == [one.model_dump(exclude=kept) for one in made]

@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 
 from dualmem.context import Context
 from dualmem.state import IngestionState
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 
 
 async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:

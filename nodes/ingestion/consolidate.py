@@ -47,7 +47,7 @@ async def consolidate(state: IngestionState, runtime: Runtime[Context]) -> Inges
         conversation_id=conversation_id,
         memories_made=len(done.new),
         memory_ids=tuple(memory.id for memory in done.new),
-        merged=done.outcome.done["merge"],
+        merged=done.outcome.done["merge"] + done.outcome.done["compact"],
         superseded=done.outcome.done["supersede"],
         contradicted=done.outcome.done["contradict"],
         repeated=len(memories) - len(done.new),

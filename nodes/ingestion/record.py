@@ -27,15 +27,19 @@ ROUND = 2
 async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:
     """Store what is new of the conversation, make it findable, and cut the windows to read.
 
+    Without any message, what is pending of the conversation is read.
+
     Raises:
         InvalidUser: The user id is missing or blank.
-        EmptyConversation: There is no message.
+        EmptyConversation: There is no message, and nothing is pending.
     """
     context = runtime.context
     user_id = clean_user_id(state.get("user_id"))
     transcript = _transcript(state)
     conversation_id = transcript.conversation_id
     store = context.store
+    if not transcript.messages:
+        await _refuse_nothing(user_id, conversation_id, context)
     async with store.writer(user_id):
         turns, skipped = _turns(transcript, user_id)
         placed = place(await store.turns(user_id, conversation_id=conversation_id), turns)
@@ -71,14 +75,21 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
 
 def _transcript(state: IngestionState) -> Transcript:
     transcript = transcript_of(state.get("transcript"))
-    if transcript is None:
-        transcript = from_messages(
-            state.get("messages") or [], conversation_id=state.get("conversation_id") or DEFAULT_CONVERSATION
-        )
-    if not transcript.messages:
-        message = f"the conversation {transcript.conversation_id!r} has no messages to remember"
-        raise EmptyConversation(message)
-    return transcript
+    if transcript is not None:
+        return transcript
+    messages, conversation_id = state.get("messages"), state.get("conversation_id") or DEFAULT_CONVERSATION
+    if not messages:
+        return Transcript(conversation_id=conversation_id, messages=())
+    return from_messages(messages, conversation_id=conversation_id)
+
+
+async def _refuse_nothing(user_id: str, conversation_id: str, context: Context) -> None:
+    if await context.store.open(create=False) and await context.store.turns(
+        user_id, conversation_id=conversation_id, states=("pending",)
+    ):
+        return
+    message = f"the conversation {conversation_id!r} has no messages to remember"
+    raise EmptyConversation(message)
 
 
 def _turns(transcript: Transcript, user_id: str) -> tuple[list[Turn], dict[str, int]]:

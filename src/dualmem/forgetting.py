@@ -9,8 +9,8 @@ from dualmem.context import Context
 from dualmem.errors import InputError, NotFound
 from dualmem.lifecycle import WorkingSet
 from dualmem.records import ForgetReceipt, Memory, Turn
+from dualmem.stores.commit import Commit
 from dualmem.stores.payload import WINDOW, of_user
-from dualmem.stores.store import Commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +77,30 @@ async def forget(selection: Selection, user_id: str, context: Context) -> Forget
             return _nothing(selection, user_id)
         working = WorkingSet()
         working.load(memories.values())
+        for memory_id in doomed:
+            if memory_id in working.memories:
+                working.remove(memory_id)
         for memory_id in thinned:
-            working.drop_sources(memory_id, gone)
-        restored = {again for memory_id in doomed for again in working.remove(memory_id)} - set(doomed)
+            if memory_id in working.memories:
+                working.drop_sources(memory_id, gone)
+        removed = memories.keys() - working.memories.keys()
+        restored = [key for key, one in working.memories.items() if one.active and not memories[key].active]
         await store.commit(
             Commit(
                 user_id,
                 changed=tuple(working.memories[memory_id] for memory_id in working.changed),
-                forgotten_ids=tuple(doomed),
+                forgotten_ids=tuple(sorted(removed)),
                 forgotten_turn_ids=tuple(sorted(gone)),
             )
         )
         context.embedder.forget()
         await _reindex_neighbours(turns, gone, user_id, context)
     return ForgetReceipt(
-        user_id=user_id, turns=len(gone), memories=len(doomed), sources=len(thinned), restored=len(restored)
+        user_id=user_id,
+        turns=len(gone),
+        memories=len(removed),
+        sources=len([key for key in thinned if key in working.memories]),
+        restored=len(restored),
     )
 
 
@@ -102,7 +111,9 @@ def _affected(selection: Selection, gone: set[str], memories: dict[str, Memory])
     doomed, thinned = [], []
     for memory in memories.values():
         lost = gone & set(memory.turn_ids)
-        if selection.everything or (lost and lost == set(memory.turn_ids)):
+        # What was written for several memories holds the words of each.
+        written = bool(lost) and memory.origin == "merge"
+        if selection.everything or written or (lost and lost == set(memory.turn_ids)):
             doomed.append(memory.id)
         elif lost:
             thinned.append(memory.id)

@@ -6,18 +6,25 @@ one head, which alone is active; links are kept on both sides; there is no cycle
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from dualmem.records import Link, Memory, Relation
 
-_MIRROR: dict[Relation, Relation] = {
+MIRROR: Mapping[Relation, Relation] = {
     "supersedes": "superseded_by",
     "superseded_by": "supersedes",
     "merged_with": "merged_with",
     "contradicts": "contradicts",
+    "merges": "merged_into",
+    "merged_into": "merges",
 }
+"""What a relation is called from the other side."""
+
+FORGOTTEN = "what stood between them was forgotten"
+"""The reason of a link over a state that is gone; the reasons of its own links may tell what it said."""
 
 
 @dataclass
@@ -44,11 +51,12 @@ class WorkingSet:
         self.new[memory.id] = None
 
     def missing_links(self) -> list[str]:
-        """Return the ids that supersession links lead to and that are not loaded."""
+        """Return the ids that links of chains and compact merges lead to and that are not loaded."""
+        relations: tuple[Relation, ...] = ("supersedes", "superseded_by", "merges", "merged_into")
         return [
             target
             for memory in self.memories.values()
-            for relation in ("supersedes", "superseded_by")
+            for relation in relations
             for target in memory.linked(relation)
             if target not in self.memories
         ]
@@ -62,6 +70,13 @@ class WorkingSet:
         while (later := chain[-1].linked("superseded_by")) and later[0] in self.memories:
             chain.append(self.memories[later[0]])
         return chain
+
+    def in_place_of(self, memory_id: str) -> Memory | None:
+        """Return a memory, or what was written in its place and stands now; None if it is not here."""
+        memory = self.memories.get(memory_id)
+        while memory is not None and (wholes := memory.linked("merged_into")):
+            memory = self.memories.get(wholes[0])
+        return memory
 
     def supersede(self, new_id: str, old_id: str, *, reason: str, at: datetime) -> str:
         """Make `new_id` a state in the chain of `old_id`, in its place by time.
@@ -78,19 +93,46 @@ class WorkingSet:
             return "already in the chain"
         if new.linked("supersedes") or new.linked("superseded_by"):
             return "already in another chain"
-        place = sum(1 for state in chain if _earlier(state, new))
+        if "merged" in {new.state, self.memories[old_id].state}:
+            return "merged into another memory"
+        place = sum(1 for state in chain if earlier(state, new))
         before = chain[place - 1] if place else None
         after = chain[place] if place < len(chain) else None
+        broken = None
         if before is not None and after is not None:
-            self._unlink(after.id, before.id, "supersedes")
+            broken, _ = self._unlink(after.id, before.id, "supersedes")
         if before is not None:
-            self._link(new_id, before.id, "supersedes", reason, at)
-            # What was known before a late statement came must not change by it.
-            self._retire(before.id, min(before.retired_at or new.known_at, new.known_at))
+            self._link(new_id, before.id, "supersedes", reason, at, by=new)
         if after is not None:
-            self._link(after.id, new_id, "supersedes", reason, at)
-            self._retire(new_id, max(after.known_at, new.known_at))
+            self._link(after.id, new_id, "supersedes", reason, at, by=new, replaced=broken)
+        self._settle(new_id)
         return ""
+
+    def withdraw(self, memory_id: str) -> list[str]:
+        """Undo the decision by which a memory came into its chain.
+
+        One that came in front of another leaves the chain, which closes behind it. One that came at the end is parted
+        from what it had replaced, together with what has replaced it since.
+
+        Returns:
+            The ids of memories that became active again.
+        """
+        memory = self.memories[memory_id]
+        was_active = {key for key, one in self.memories.items() if one.active}
+        before, after = memory.linked("supersedes"), memory.linked("superseded_by")
+        came_last = not any(link.relation == "superseded_by" and link.by == memory_id for link in memory.links)
+        known = self._unlink(memory_id, before[0], "supersedes")[0] if before else None
+        if after and not came_last:
+            broken, _ = self._unlink(after[0], memory_id, "supersedes")
+            if before:
+                self._relink(after[0], before[0], (broken.replaced if broken else None) or known)
+        for one in (memory_id, *before, *after):
+            self._settle(one)
+        return [key for key, one in self.memories.items() if one.active and key not in was_active]
+
+    def separate(self, left_id: str, right_id: str, relation: Relation) -> None:
+        """Undo a relation between two memories that is no place in a chain."""
+        self._unlink(left_id, right_id, relation)
 
     def contradict(self, left_id: str, right_id: str, *, reason: str, at: datetime) -> str:
         """Link two claims that cannot both be true; both stay active.
@@ -107,6 +149,42 @@ class WorkingSet:
             "" when it was done, else why it was refused.
         """
         return self._relate(left_id, right_id, "merged_with", reason, at)
+
+    def compact(self, new_id: str, old_id: str, merged: Memory, *, reason: str, at: datetime) -> str:
+        """Let `merged`, which says what both say, take the place of both (compact merge).
+
+        It takes the old one's place in its chain, and the conflicts of both.
+
+        Args:
+            new_id: A memory in no chain.
+            old_id: An active memory.
+            merged: Is not stored yet.
+            reason: Why.
+            at: When it is decided.
+
+        Returns:
+            "" when it was done, else why it was refused.
+        """
+        new, old = self.memories[new_id], self.memories[old_id]
+        if new_id == old_id or merged.id in self.memories:
+            return "related to itself"
+        if not (new.active and old.active):
+            return "no longer in force"
+        if new.linked("supersedes") or any(link.target == new_id for link in old.links):
+            return "already related"
+        self.add(merged)
+        for part in (old_id, new_id):
+            for link in self.memories[part].links:
+                if link.relation == "contradicts" and link.target not in self.memories[merged.id].linked("contradicts"):
+                    self._link(merged.id, link.target, "contradicts", link.reason, link.at, by=merged)
+        for link in [link for link in old.links if link.relation == "supersedes"]:
+            self._unlink(old_id, link.target, "supersedes")
+            self._relink(merged.id, link.target, link)
+        for part in (old_id, new_id):
+            self._link(merged.id, part, "merges", reason, at, by=new)
+            self._put(self.memories[part].model_copy(update={"state": "merged", "retired_at": merged.known_at}))
+        self._settle(merged.id)
+        return ""
 
     def absorb(self, new_id: str, old_id: str) -> str:
         """Let an old memory take over the provenance of a new one that says the same; the new one is not kept.
@@ -127,28 +205,45 @@ class WorkingSet:
     def remove(self, memory_id: str) -> list[str]:
         """Take a memory out, as if it had never been said: its chain is closed, its links go.
 
-        Where it was the head of a chain, the state before it is in force again.
+        Where it was the head of a chain, the state before it is in force again; where it was written for two others,
+        those are. What was written for it and another goes first, since that holds its words.
 
         Returns:
             The ids of memories that became active again.
         """
+        was_active = {key for key, one in self.memories.items() if one.active}
+        for whole in self.memories[memory_id].linked("merged_into"):
+            self.remove(whole)
         memory = self.memories[memory_id]
-        earlier, later = memory.linked("supersedes"), memory.linked("superseded_by")
-        reason = next((link.reason for link in memory.links if link.relation == "superseded_by"), "")
-        for link in memory.links:
-            if link.target in self.memories:
-                self._unlink(memory_id, link.target, link.relation)
-        restored: list[str] = []
-        if earlier and later:
-            self._link(later[0], earlier[0], "supersedes", reason, self.memories[later[0]].known_at)
-            self._retire(earlier[0], self.memories[later[0]].known_at)
-        elif earlier:
-            self._put(self.memories[earlier[0]].model_copy(update={"state": "active", "retired_at": None}))
-            restored.append(earlier[0])
+        before, after = memory.linked("supersedes"), memory.linked("superseded_by")
+        links = {
+            link.target: self._unlink(memory_id, link.target, link.relation)
+            for link in memory.links
+            if link.target in self.memories
+        }
+        parts = [part for part in memory.linked("merges") if part in self.memories]
+        seat = parts[0] if parts else None
+        if seat is not None:
+            # The older of the two takes the place back that it had given up.
+            for target in before:
+                self._relink(seat, target, links[target][0])
+            for target in after:
+                self._relink(target, seat, links[target][1])
+        elif before and after:
+            broken = links[after[0]][1]
+            self._relink(after[0], before[0], None if broken is None else broken.replaced)
+        for one in [state.id for key in (*before, *after) for state in self.chain(key)]:
+            kept = tuple(_without(link, memory_id) for link in self.memories[one].links)
+            if kept != self.memories[one].links:
+                self._put(self.memories[one].model_copy(update={"links": kept}))
         del self.memories[memory_id]
         self.new.pop(memory_id, None)
         self.changed.pop(memory_id, None)
-        return restored
+        for part in parts:
+            self._put(self.memories[part].model_copy(update={"state": "active", "retired_at": None}))
+        for one in (*parts, *before, *after):
+            self._settle(one)
+        return [key for key, one in self.memories.items() if one.active and key not in was_active]
 
     def drop_sources(self, memory_id: str, turn_ids: Collection[str]) -> None:
         """Take some turns out of a memory's provenance."""
@@ -160,29 +255,66 @@ class WorkingSet:
         left = self.memories[left_id]
         if left_id == right_id:
             return "related to itself"
+        if "merged" in {left.state, self.memories[right_id].state}:
+            return "merged into another memory"
         if any(link.target == right_id for link in left.links):
             return "already related"
         if any(state.id == right_id for state in self.chain(left_id)):
             return "already in the chain"
-        self._link(left_id, right_id, relation, reason, at)
+        self._link(left_id, right_id, relation, reason, at, by=left)
         return ""
 
-    def _link(self, source_id: str, target_id: str, relation: Relation, reason: str, at: datetime) -> None:
-        source, target = self.memories[source_id], self.memories[target_id]
-        turn_ids = source.turn_ids
-        forth = Link(relation=relation, target=target_id, reason=reason, at=at, turn_ids=turn_ids)
-        back = Link(relation=_MIRROR[relation], target=source_id, reason=reason, at=at, turn_ids=turn_ids)
-        self._put(source.model_copy(update={"links": (*source.links, forth)}))
-        self._put(target.model_copy(update={"links": (*target.links, back)}))
+    def _link(
+        self,
+        source_id: str,
+        target_id: str,
+        relation: Relation,
+        reason: str,
+        at: datetime,
+        *,
+        by: Memory,
+        replaced: Link | None = None,
+    ) -> None:
+        """Link two memories on both sides, for a decision that the coming of `by` led to."""
+        told: dict[str, Any] = {"reason": reason, "at": at, "turn_ids": by.turn_ids, "by": by.id}
+        self._attach(source_id, Link(relation=relation, target=target_id, replaced=replaced, **told))
+        self._attach(target_id, Link(relation=MIRROR[relation], target=source_id, **told))
 
-    def _unlink(self, source_id: str, target_id: str, relation: Relation) -> None:
-        for one, other, name in ((source_id, target_id, relation), (target_id, source_id, _MIRROR[relation])):
+    def _relink(self, later_id: str, earlier_id: str, known: Link | None) -> None:
+        """Make two states neighbours in a chain, for the reason of a link that is `known`."""
+        told: dict[str, Any] = {"reason": FORGOTTEN, "at": self.memories[later_id].recorded_at, "by": later_id}
+        if known is not None:
+            told = known.model_dump(include={"reason", "at", "turn_ids", "by"})
+        replaced = None if known is None else known.replaced
+        self._attach(later_id, Link(relation="supersedes", target=earlier_id, replaced=replaced, **told))
+        self._attach(earlier_id, Link(relation="superseded_by", target=later_id, **told))
+
+    def _attach(self, memory_id: str, link: Link) -> None:
+        memory = self.memories[memory_id]
+        self._put(memory.model_copy(update={"links": (*memory.links, link)}))
+
+    def _unlink(self, source_id: str, target_id: str, relation: Relation) -> tuple[Link | None, Link | None]:
+        """Take a link away on both sides; return both."""
+        taken: list[Link | None] = []
+        for one, other, name in ((source_id, target_id, relation), (target_id, source_id, MIRROR[relation])):
             memory = self.memories[one]
-            kept = tuple(link for link in memory.links if (link.relation, link.target) != (name, other))
+            gone = [link for link in memory.links if (link.relation, link.target) == (name, other)]
+            kept = tuple(link for link in memory.links if link not in gone)
             self._put(memory.model_copy(update={"links": kept}))
+            taken.append(gone[0] if gone else None)
+        return taken[0], taken[1]
 
-    def _retire(self, memory_id: str, at: datetime) -> None:
-        self._put(self.memories[memory_id].model_copy(update={"state": "superseded", "retired_at": at}))
+    def _settle(self, memory_id: str) -> None:
+        """Set state and times of all states in a memory's chain by their places in it."""
+        chain = self.chain(memory_id)
+        for place, state in enumerate(chain):
+            if state.state == "merged":
+                continue
+            wanted: dict[str, Any] = {"state": "active", "retired_at": None}
+            if chain[place + 1 :]:
+                wanted = {"state": "superseded", "retired_at": retirement(state, chain[place + 1 :])}
+            if (state.state, state.retired_at) != tuple(wanted.values()):
+                self._put(state.model_copy(update=wanted))
 
     def _put(self, memory: Memory) -> None:
         self.memories[memory.id] = memory
@@ -190,7 +322,25 @@ class WorkingSet:
             self.changed[memory.id] = None
 
 
-def _earlier(state: Memory, new: Memory) -> bool:
+def _without(link: Link, memory_id: str) -> Link:
+    """Return a link that knows nothing of a memory in what it had replaced."""
+    if link.replaced is None:
+        return link
+    inner = _without(link.replaced, memory_id)
+    gone = memory_id in {inner.target, inner.by}
+    return link.model_copy(update={"replaced": inner.replaced if gone else inner})
+
+
+def retirement(state: Memory, later: Sequence[Memory]) -> datetime:
+    """Return when what replaced a state was told.
+
+    What was known before a late statement came must not change by it: the first of the later states counts that was
+    told after this one.
+    """
+    return max(state.known_at, min(other.known_at for other in later))
+
+
+def earlier(state: Memory, new: Memory) -> bool:
     """Whether `state` comes before `new`: by event time where both are dated states, else by when they were told.
 
     The date of a plan is not when the plan holds from: a meeting put forward is still the newer plan.
@@ -210,26 +360,38 @@ def _earlier(state: Memory, new: Memory) -> bool:
 def violations(memories: Iterable[Memory]) -> list[str]:
     """Return every broken invariant among all memories of one user, in words."""
     known = {memory.id: memory for memory in memories}
-    found: list[str] = []
-    for memory in known.values():
-        later, earlier = memory.linked("superseded_by"), memory.linked("supersedes")
-        if len(later) > 1 or len(earlier) > 1:
-            found.append(f"{memory.id}: its chain branches")
-        if memory.state == "active" and later:
-            found.append(f"{memory.id}: active, though superseded by {later[0]}")
-        if memory.state == "superseded" and not later:
-            found.append(f"{memory.id}: superseded by nothing")
-        if (memory.retired_at is None) != (memory.state == "active"):
-            found.append(f"{memory.id}: state {memory.state!r} and retired_at {memory.retired_at} disagree")
-        for link in memory.links:
-            other = known.get(link.target)
-            if other is None:
-                found.append(f"{memory.id}: {link.relation} {link.target}, which does not exist")
-            elif memory.id not in other.linked(_MIRROR[link.relation]):
-                found.append(f"{memory.id}: {link.relation} {link.target}, which has no link back")
-        if _circles(memory, known):
-            found.append(f"{memory.id}: its chain is a circle")
-    return found
+    return [
+        f"{memory.id}: {complaint}"
+        for memory in known.values()
+        for complaint in (*_of_state(memory), *_of_links(memory, known))
+    ]
+
+
+def _of_state(memory: Memory) -> Iterator[str]:
+    later, before, wholes = (memory.linked(name) for name in ("superseded_by", "supersedes", "merged_into"))
+    if len(later) > 1 or len(before) > 1:
+        yield "its chain branches"
+    if memory.state == "active" and later:
+        yield f"active, though superseded by {later[0]}"
+    if memory.state == "superseded" and not later:
+        yield "superseded by nothing"
+    if (memory.state == "merged") != (len(wholes) == 1):
+        yield f"state {memory.state!r}, and merged into {len(wholes)} memories"
+    if memory.state == "merged" and (later or before):
+        yield "merged, and in a chain"
+    if (memory.retired_at is None) != (memory.state == "active"):
+        yield f"state {memory.state!r} and retired_at {memory.retired_at} disagree"
+
+
+def _of_links(memory: Memory, known: Mapping[str, Memory]) -> Iterator[str]:
+    for link in memory.links:
+        other = known.get(link.target)
+        if other is None:
+            yield f"{link.relation} {link.target}, which does not exist"
+        elif memory.id not in other.linked(MIRROR[link.relation]):
+            yield f"{link.relation} {link.target}, which has no link back"
+    if _circles(memory, known):
+        yield "its chain is a circle"
 
 
 def _circles(memory: Memory, known: Mapping[str, Memory]) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from dualmem.checking import Diagnosis, diagnose
 from dualmem.cleaning import clean_user_id
+from dualmem.clocks import seen_at
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
 from dualmem.deliberation.estimating import estimate
@@ -16,12 +18,15 @@ from dualmem.forgetting import Selection, forget
 from dualmem.graphs.ingestion import build_ingestion_graph
 from dualmem.graphs.recall import build_recall_graph
 from dualmem.prompting import evidence_lines, fence
+from dualmem.rebuilding import set_back
 from dualmem.recollecting import evidence_of
 from dualmem.records import (
     Answer,
     Estimate,
     EvidenceItem,
+    Explanation,
     ForgetReceipt,
+    ImportReceipt,
     IngestReceipt,
     Memory,
     MemoryState,
@@ -30,11 +35,15 @@ from dualmem.records import (
     Scope,
     Transcript,
     Turn,
+    TurnEffects,
+    Undone,
 )
 from dualmem.retrieval.packing import pack
 from dualmem.retrieval.search import search
 from dualmem.retrieval.units import chain_of
+from dualmem.reviewing import effects_of, explain, undo
 from dualmem.stores.payload import is_any, of_user
+from dualmem.transfer import exported, import_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -256,20 +265,33 @@ class DualMem:
             until=until,
             everything=everything,
         )
-        return await forget(selection, clean_user_id(user_id), Context(self.settings, self.resources))
+        return await forget(selection, clean_user_id(user_id), self._context)
 
-    async def memories(self, *, user_id: str, states: Sequence[MemoryState] = ("active",)) -> list[Memory]:
+    async def memories(
+        self,
+        *,
+        user_id: str,
+        states: Sequence[MemoryState] = ("active",),
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+    ) -> list[Memory]:
         """Return a user's memories, from the earliest told to the latest.
 
         Args:
             user_id: Whose memory it is.
             states: Which ones; empty for all.
+            as_of: With the states they had when this was what had been told (the known-at clock).
+            valid_at: With the states they had at this time in the world, by what is known (the event clock).
         """
         user_id = clean_user_id(user_id)
         if not await self.resources.store.open(create=False):
             return []
-        conditions = [is_any("state", *states)] if states else []
-        return await self.resources.store.memories(of_user(user_id, *conditions))
+        if as_of is None and valid_at is None:
+            conditions = [is_any("state", *states)] if states else []
+            return await self.resources.store.memories(of_user(user_id, *conditions))
+        seen = seen_at(await self.resources.store.memories(of_user(user_id)), as_of=as_of, valid_at=valid_at)
+        found = [memory for memory in seen.values() if not states or memory.state in states]
+        return sorted(found, key=lambda memory: memory.told)
 
     async def memory(self, memory_id: str, *, user_id: str) -> Memory:
         """Return one memory; the start of its id is enough where it is unique.
@@ -308,6 +330,119 @@ class DualMem:
         """Return the turns a memory comes from."""
         found = await self.resources.store.turns_by_id(memory.user_id, memory.turn_ids)
         return [found[turn_id] for turn_id in memory.turn_ids if turn_id in found]
+
+    async def why(self, memory_id: str, *, user_id: str) -> Explanation:
+        """Return why a memory is as it is: each decision on it, when, from which turns, and with which reason.
+
+        Raises:
+            NotFound: This user has no such memory.
+        """
+        return await explain(await self.memory(memory_id, user_id=user_id), self._context)
+
+    async def undo(self, identifier: str, *, user_id: str) -> Undone:
+        """Take a decision of the lifecycle back; nobody decides it again by itself.
+
+        Args:
+            identifier: The id of a decision (`why` shows it), or of a memory: then what took it out of force is taken
+                back, or else the only decision on it. The start is enough where it is unique.
+            user_id: Whose memory it is.
+
+        Raises:
+            NotFound: This user has no such decision or memory.
+            InputError: The memory is part of no decision, or of several.
+        """
+        return await undo(identifier, clean_user_id(user_id), self._context)
+
+    async def turn(self, turn_id: str, *, user_id: str) -> Turn:
+        """Return one turn; the start of its id is enough where it is unique.
+
+        Raises:
+            NotFound: This user has no such turn.
+        """
+        user_id = clean_user_id(user_id)
+        store = self.resources.store
+        if turn_id and await store.open(create=False):
+            found = (await store.turns_by_id(user_id, [turn_id])).get(turn_id)
+            matches = [found] if found else [one for one in await store.turns(user_id) if one.id.startswith(turn_id)]
+            if len(matches) == 1:
+                return matches[0]
+        message = f"user {user_id!r} has no turn {turn_id!r}; `memories show` lists those that a memory comes from"
+        raise NotFound(message)
+
+    async def from_turn(self, turn_id: str, *, user_id: str) -> TurnEffects:
+        """Return what came of a turn, and so what would go with it.
+
+        Raises:
+            NotFound: This user has no such turn.
+        """
+        return await effects_of(await self.turn(turn_id, user_id=user_id), self._context)
+
+    async def doctor(self, *, user_id: str | None = None, repair: bool = False) -> list[Diagnosis]:
+        """Check what is stored against the rules, and mend it where `repair` is set.
+
+        Args:
+            user_id: Whose memory is checked; by default everybody's.
+            repair: Mend links, states, positions and indexes; text and sources stay.
+
+        Raises:
+            ModelUnavailable: Something has to be embedded, and the embedding model failed.
+        """
+        if not await self.resources.store.open(create=False):
+            return []
+        users = [clean_user_id(user_id)] if user_id is not None else sorted(await self.resources.store.users())
+        return [await diagnose(one, self._context, repair=repair) for one in users]
+
+    async def resume(self, *, user_id: str, **options: Any) -> list[IngestReceipt]:
+        """Extract memories from the turns that are pending, conversation by conversation.
+
+        Raises:
+            StoreError: The store cannot be written.
+            ConfigurationError: No model is configured.
+        """
+        user_id = clean_user_id(user_id)
+        if not await self.resources.store.open(create=False):
+            return []
+        pending = await self.resources.store.turns(user_id, states=("pending",))
+        conversations = dict.fromkeys(turn.conversation_id for turn in pending)
+        return [await self.remember([], user_id=user_id, conversation_id=one, **options) for one in conversations]
+
+    async def reextract(
+        self, *, user_id: str, conversation_id: str | None = None, **options: Any
+    ) -> list[IngestReceipt]:
+        """Extract memories from the raw turns again, as after a change of prompts or models.
+
+        What was extracted from these turns alone goes first, with the decisions on it. Where the model fails, the
+        turns stay pending, and `resume` takes them up.
+
+        Raises:
+            StoreError: The store cannot be written.
+            ConfigurationError: No model is configured.
+        """
+        user_id = clean_user_id(user_id)
+        # A model that is not configured must be known before anything is taken out.
+        assert self.resources.chat(self._with(options))  # noqa: S101 - raises by itself
+        done = await set_back(user_id, self._context, conversation_id=conversation_id)
+        return [await self.remember([], user_id=user_id, conversation_id=one, **options) for one in done]
+
+    def export(self, *, user_id: str) -> AsyncIterator[str]:
+        """Yield all that is remembered of a user as JSON lines (docs/transfer.md)."""
+        return exported(clean_user_id(user_id), self._context)
+
+    async def load(self, lines: Iterable[str], *, user_id: str = "") -> ImportReceipt:
+        """Store what an export holds; what is there already stays, so that it can be repeated.
+
+        Args:
+            lines: The lines of an export.
+            user_id: Whose memory it becomes; by default the one whose it was.
+
+        Raises:
+            InputError: A line is no part of an export, or some are missing; nothing was written.
+        """
+        return await import_lines(lines, self._context, user_id=clean_user_id(user_id) if user_id else "")
+
+    @property
+    def _context(self) -> Context:
+        return Context(self.settings, self.resources)
 
     def _with(self, options: dict[str, Any]) -> Settings:
         return self.settings.override(options) if options else self.settings

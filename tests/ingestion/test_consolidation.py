@@ -16,7 +16,7 @@ from dualmem.ingestion.consolidation import Consolidated, consolidate_memories, 
 from dualmem.lifecycle import WorkingSet, violations
 from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Draft, Memory, Source
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 from dualmem.testing import ScriptedChatModel
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -260,7 +260,9 @@ async def test_a_change_needs_words_that_say_so(
         ("impossible", "moved", "supersede"),
         ("changed", "", "contradict"),
         ("changed", "quit", "contradict"),
-        ("changed", "lives", "contradict"),
+        ("changed", "moving", "supersede"),
+        ("changed", "lives", "supersede"),
+        ("impossible", "lives", "contradict"),
         ("impossible", "", "contradict"),
         ("same", "", "merge"),
         ("fits", "moved", None),

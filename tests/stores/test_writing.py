@@ -12,9 +12,10 @@ from dualmem.embedding import Embedder
 from dualmem.errors import UserBusy
 from dualmem.records import Memory
 from dualmem.stores.backend import Filter
+from dualmem.stores.commit import Commit
 from dualmem.stores.payload import CONTROL, is_any, specs
 from dualmem.stores.qdrant import QdrantBackend
-from dualmem.stores.store import Commit, Store
+from dualmem.stores.store import Store
 from dualmem.stores.writing import Lease, alone
 from dualmem.testing import WordEmbeddings
 

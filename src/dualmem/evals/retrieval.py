@@ -26,8 +26,8 @@ from dualmem.nodes.ingestion.record import record
 from dualmem.records import EvidenceUnit, Memory, Source, Turn
 from dualmem.retrieval.search import search
 from dualmem.state import IngestionState
+from dualmem.stores.commit import Commit
 from dualmem.stores.payload import memory_text, of_user, turn_text
-from dualmem.stores.store import Commit
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dualmem.context import Context
@@ -78,6 +78,7 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
         proposals += more
         rejected += refused
         calls += cost
+    proposals = [_as_set(proposal, context) for proposal in proposals]
     outcome = carry_out(proposals, working, at=at, retirements=context.settings.retirements)
     group = dict.fromkeys(
         memory.id for case in cases for memory in (case[0], *case[1]) if memory.id in working.memories
@@ -86,12 +87,19 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     return Consolidated(working, tuple(new), tuple(group), outcome, (*rejected, *outcome.refused), tuple(calls))
 
 
+def _as_set(proposal: Proposal, context: Context) -> Proposal:
+    """Return a proposal with the kind of merge that is in force."""
+    compact = proposal.strategy == "merge" and context.settings.merge == "compact"
+    return replace(proposal, strategy="compact") if compact else proposal
+
+
 async def _decide(cases: Sequence[Case], context: Context) -> tuple[list[Proposal], list[str], list[ModelCall]]:
     """Ask for the decisions on some cases; what does not fit what was offered is dropped and counted."""
     labels = letters(old.id for _, offered in cases for old in offered)
     ids = {label: memory_id for memory_id, label in labels.items()}
     settings = context.settings
-    prompt = consolidation.render(cases, labels, dates=settings.temporal)
+    compact = settings.merge == "compact"
+    prompt = consolidation.render(cases, labels, dates=settings.temporal, compact=compact)
     try:
         reply = await context.chat.ask(prompt)
     except (UnreadableReply, ReplyTruncated):
@@ -113,7 +121,7 @@ async def _decide(cases: Sequence[Case], context: Context) -> tuple[list[Proposa
         if memory.id in proposals:
             rejected.append("second decision on one memory")
             continue
-        proposals[memory.id] = Proposal(memory.id, str(target), strategy, decided.reason)
+        proposals[memory.id] = Proposal(memory.id, str(target), strategy, decided.reason, decided.merged)
     ordered = [proposals[memory.id] for memory, _ in cases if memory.id in proposals]
     return ordered, rejected, list(reply.calls)
 
@@ -147,15 +155,22 @@ async def _compare(cases: Sequence[Case], context: Context) -> tuple[list[Propos
 def pair_strategy(reply: PairReply, old: Memory, new: Memory) -> Strategy | None:
     """Return the relation that follows from what was said of a pair; None for independent.
 
-    A change counts where a word of the new statement, that the old one lacks, says so; else it is a conflict.
+    A change counts where a word of the new statement says so. The old one must lack it, unless both are about one
+    attribute and what was seen is a change: who moves twice says "moving" twice. Else it is a conflict.
     """
     if reply.relation == "same":
         return "merge"
     if reply.relation not in {"changed", "impossible"}:
         return None
-    sign = reply.sign.strip()
-    changed = bool(sign) and find_quote(sign, new.text) is not None and find_quote(sign, old.text) is None
+    again = reply.relation == "changed" and same_attribute(old, new)
+    changed = _says(new.text, reply.sign) and (again or not _says(old.text, reply.sign))
     return "supersede" if changed else "contradict"
+
+
+def _says(text: str, sign: str) -> bool:
+    """Whether the words of `sign` stand in a text, in whatever form of theirs ("moved" in "is moving")."""
+    words = set(tokens(sign))
+    return find_quote(sign.strip(), text) is not None if not words else words <= set(tokens(text))
 
 
 async def _compete(reply: PairReply, old: Memory, new: Memory, context: Context) -> bool:

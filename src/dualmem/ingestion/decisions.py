@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from dualmem.identity import memory_id
 from dualmem.ingestion.grounding import FIRST_PERSON
 from dualmem.lifecycle import WorkingSet
 from dualmem.records import Memory
 from dualmem.retrieval.text import tokens
 
-Strategy = Literal["supersede", "contradict", "merge", "absorb"]
+Strategy = Literal["supersede", "contradict", "merge", "compact", "absorb"]
+
+COVERED = 0.8
+"""Share of the words of two statements that one written for both must hold, or of one that the other must."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class Proposal:
     earlier_id: str
     strategy: Strategy
     reason: str
+    text: str = ""
+    """What a compact merge is to say."""
 
 
 @dataclass
@@ -48,7 +54,7 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
     """
     outcome = Outcome()
     for proposal in proposals:
-        later, earlier = working.memories.get(proposal.later_id), working.memories.get(proposal.earlier_id)
+        later, earlier = working.memories.get(proposal.later_id), working.in_place_of(proposal.earlier_id)
         if later is None or earlier is None:
             outcome.refused.append(f"{proposal.strategy}: a memory that another one absorbed")
             continue
@@ -62,6 +68,9 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
             refusal = working.supersede(later.id, earlier.id, reason=proposal.reason, at=at)
         elif proposal.strategy == "contradict":
             refusal = working.contradict(later.id, earlier.id, reason=proposal.reason, at=at)
+        elif proposal.strategy == "compact":
+            merged = written_for(later, earlier, proposal.text, at)
+            refusal = working.compact(later.id, earlier.id, merged, reason=proposal.reason, at=at)
         elif proposal.strategy == "absorb":
             refusal = working.absorb(later.id, earlier.id)
         else:
@@ -71,6 +80,43 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
         else:
             outcome.done[proposal.strategy] += 1
     return outcome
+
+
+def written_for(new: Memory, old: Memory, text: str, at: datetime) -> Memory:
+    """Return the memory that takes the place of two which say the same (compact merge).
+
+    It says `text` where that holds the words of both; else what one of them says, if it holds those of the other; else
+    what both say. It has the sources of both, and is known since the second of them was told.
+    """
+    words = set(tokens(old.text)) | set(tokens(new.text))
+    text = " ".join(text.split())
+    if not _covers(text, words):
+        longer = max(old.text, new.text, key=len)
+        text = longer if _covers(longer, words) else f"{old.text} {new.text}"
+    known = set(old.turn_ids)
+    sources = (*old.sources, *(source for source in new.sources if source.turn_id not in known))
+    told = max(old, new, key=lambda memory: memory.told)
+    return old.model_copy(
+        update={
+            "id": memory_id(old.user_id, f"merge of {old.id} and {new.id}: {text}", [s.turn_id for s in sources]),
+            "text": text,
+            "attribute": old.attribute or new.attribute,
+            "topic": old.topic or new.topic,
+            "entities": tuple(dict.fromkeys((*old.entities, *new.entities))),
+            "valid": old.valid or new.valid,
+            "standing": old.standing or new.standing,
+            "known_at": told.known_at,
+            "position": told.position,
+            "recorded_at": at,
+            "sources": sources,
+            "links": (),
+            "origin": "merge",
+        }
+    )
+
+
+def _covers(text: str, words: set[str]) -> bool:
+    return len(words & set(tokens(text))) >= COVERED * len(words)
 
 
 def same_subject(left: Memory, right: Memory) -> bool:

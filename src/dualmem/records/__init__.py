@@ -16,6 +16,7 @@ from dualmem.records.answer import (
     SourceTurn,
     Verdict,
 )
+from dualmem.records.decision import Decision, Explanation, TurnEffects, Undone
 from dualmem.records.estimate import Estimate, StepCost
 from dualmem.records.evidence import (
     Candidate,
@@ -38,19 +39,25 @@ from dualmem.records.memory import (
     Source,
 )
 from dualmem.records.receipt import ForgetReceipt, IngestReceipt, combine
+from dualmem.records.transfer import CopyReceipt, ExportHeader, ImportReceipt
 from dualmem.records.turn import Message, Role, Transcript, Turn, TurnState
 from dualmem.records.usage import ModelCall, Usage
 
 __all__ = [
     "Answer",
     "Candidate",
+    "CopyReceipt",
     "Coverage",
+    "Decision",
     "Draft",
     "Estimate",
     "EvidenceItem",
     "EvidenceUnit",
+    "Explanation",
+    "ExportHeader",
     "Fact",
     "ForgetReceipt",
+    "ImportReceipt",
     "IngestReceipt",
     "Interval",
     "Kind",
@@ -76,7 +83,9 @@ __all__ = [
     "StepCost",
     "Transcript",
     "Turn",
+    "TurnEffects",
     "TurnState",
+    "Undone",
     "Usage",
     "Verdict",
     "combine",

@@ -25,6 +25,13 @@ class Scope(BaseModel):
     entities: tuple[str, ...] = ()
     as_of: AwareDatetime | None = None
     """Answer from what was known at this time (the known-at clock)."""
+    valid_at: AwareDatetime | None = None
+    """Answer from what held in the world at this time, by all that is known (the event clock)."""
+
+    @property
+    def dated(self) -> bool:
+        """Whether it asks for the memory of another time than now."""
+        return self.as_of is not None or self.valid_at is not None
 
 
 @dataclass(frozen=True, slots=True)

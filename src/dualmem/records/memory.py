@@ -13,7 +13,9 @@ MemoryState = Literal["active", "superseded", "merged"]
 """`superseded`: a later state took its place. `merged`: a compact merge replaced it. Kept as a keyword because
 Edge 0.9 cannot filter on booleans."""
 
-Relation = Literal["supersedes", "superseded_by", "merged_with", "contradicts"]
+Relation = Literal["supersedes", "superseded_by", "merged_with", "contradicts", "merges", "merged_into"]
+"""`merged_with`: both say the same, and both stay (linked merge). `merges` and `merged_into`: one was written that
+takes the place of two (compact merge)."""
 
 Precision = Literal["minute", "day", "month", "year", "unknown"]
 
@@ -48,6 +50,10 @@ class Link(BaseModel):
     at: datetime
     turn_ids: tuple[str, ...] = ()
     """The turns that gave rise to the decision."""
+    by: str = ""
+    """The memory whose coming led to the decision; where nothing stands, the later one's."""
+    replaced: Link | None = None
+    """The link between two neighbours of a chain that this one broke, since a state came in between."""
 
 
 class Draft(BaseModel):
@@ -100,7 +106,7 @@ class Memory(BaseModel):
     state: MemoryState = "active"
     sources: tuple[Source, ...]
     links: tuple[Link, ...] = ()
-    origin: Literal["extraction", "deliberation", "import"] = "extraction"
+    origin: Literal["extraction", "deliberation", "import", "merge"] = "extraction"
     retired_at: datetime | None = None
     """When what took its place was told; None while it is active."""
     position: int = 0
@@ -115,6 +121,11 @@ class Memory(BaseModel):
     def turn_ids(self) -> tuple[str, ...]:
         """The turns it comes from, without repeats, in order."""
         return tuple(dict.fromkeys(source.turn_id for source in self.sources))
+
+    @property
+    def said_at(self) -> datetime | None:
+        """When it was said; None where no time came with the talk, and it counts as known since it was stored."""
+        return None if self.known_at == self.recorded_at else self.known_at
 
     @property
     def told(self) -> tuple[datetime, int]:

@@ -44,7 +44,7 @@ def _members(memory: Memory, known: Mapping[str, Memory]) -> list[Member]:
     partners = [known[other] for other in head.linked("merged_with") if other in known and known[other].active]
     seen = {state.id for state in chain}
     members = [Member(state, "superseded") for state in chain[:-1]]
-    status: Status = "conflicting" if conflicts else "current"
+    status: Status = "conflicting" if conflicts else "current" if head.active else "superseded"
     members.append(Member(head, status))
     members += [Member(other, "conflicting") for other in sorted(conflicts, key=_told) if other.id not in seen]
     seen.update(other.id for other in conflicts)

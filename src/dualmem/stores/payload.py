@@ -160,13 +160,15 @@ def active_memories(user_id: str, scope: Scope | None = None, *more: Condition) 
     """Return the filter of the memories a search may find by themselves.
 
     With `scope.as_of`, those are the memories that were told by then and not yet replaced by what was told
-    by then.
+    by then. With `scope.valid_at`, earlier states are among them: which of a chain held then follows from all of it.
     """
     scope = scope or Scope()
     conditions = [is_any("user_id", user_id), *more]
     either: tuple[Condition, ...] = ()
     if scope.as_of is None:
-        conditions.append(is_any("state", "active"))
+        conditions.append(is_any("state", "active", *(() if scope.valid_at is None else ("superseded",))))
+    elif scope.valid_at is not None:
+        conditions.append(Condition("known_at", high=scope.as_of.timestamp()))
     else:
         moment = scope.as_of.timestamp()
         conditions.append(Condition("known_at", high=moment))

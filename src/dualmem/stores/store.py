@@ -8,11 +8,9 @@ be repeated without harm.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +19,8 @@ from dualmem.errors import EmbeddingMismatch, ModelNotConfigured
 from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
 from dualmem.records import Memory, Turn, TurnState
-from dualmem.stores.backend import Backend, Filter, Point, Ranking
+from dualmem.stores.backend import Backend, Filter, Point, Ranking, Sparse
+from dualmem.stores.commit import Commit
 from dualmem.stores.listing import Listing
 from dualmem.stores.payload import (
     CONTROL,
@@ -51,22 +50,6 @@ SCHEMA: Final = 1
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _IDENTITY: Final = stable_id("control", "identity")
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Everything one batch changes, written as a whole."""
-
-    user_id: str
-    new: tuple[Memory, ...] = ()
-    changed: tuple[Memory, ...] = ()
-    read_turn_ids: tuple[str, ...] = ()
-    forgotten_ids: tuple[str, ...] = ()
-    forgotten_turn_ids: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self.new or self.changed or self.read_turn_ids or self.forgotten_ids or self.forgotten_turn_ids)
 
 
 def open_backend(settings: Settings) -> Backend:
@@ -152,7 +135,7 @@ class Store:
         message = (
             f"the store was made with the embedding model {model!r} ({dimension} dimensions), and the settings "
             f"name {self._embedder.name!r} ({mine or 'unknown'} dimensions); set DUALMEM_EMBEDDING_MODEL to the "
-            f"first, or use another store"
+            f"first, or make the store anew with `dualmem reembed`"
         )
         raise EmbeddingMismatch(message)
 
@@ -247,6 +230,28 @@ class Store:
         await self._backend.set_payload(TURNS, done, {"indexed": "yes"})
         return len(waiting)
 
+    async def unindexed(self, user_id: str) -> list[str]:
+        """Return the conversations of a user that have turns which are not findable yet."""
+        return sorted(await self._backend.facet(TURNS, "conversation_id", of_user(user_id, is_any("indexed", "no"))))
+
+    async def unembedded(self, user_id: str) -> list[Memory]:
+        """Return the memories of a user that have no vector, so that no search finds them by meaning."""
+        memories = await self.memories(of_user(user_id))
+        having = await self._backend.vectors(MEMORIES, [memory.id for memory in memories], "semantic")
+        return [memory for memory in memories if memory.id not in having]
+
+    async def embed_memories(self, memories: Sequence[Memory]) -> None:
+        """Embed and index stored memories anew.
+
+        Raises:
+            ModelUnavailable: The embedding model failed; nothing was changed.
+        """
+        await self._backend.set_vectors(MEMORIES, await self._memory_points(memories))
+
+    async def open_commit(self, user_id: str) -> bool:
+        """Whether a commit of this user was cut short; the user's next writer carries it out."""
+        return bool(await self._backend.retrieve(CONTROL, [stable_id("control", "commit", user_id)]))
+
     async def unindex_turns(self, ids: Sequence[str]) -> None:
         """Have turns embedded and indexed again by the next `index_turns`."""
         await self._backend.set_payload(TURNS, ids, {"indexed": "no"})
@@ -332,8 +337,9 @@ class Store:
         return await self._backend.count(TURNS, where), await self._backend.count(MEMORIES, where)
 
     async def users(self) -> dict[str, int]:
-        """Return the users and the number of their turns."""
-        return await self._backend.facet(TURNS, "user_id", Filter())
+        """Return the users and the number of their turns; a user may have memories alone, and 0 turns."""
+        turns = await self._backend.facet(TURNS, "user_id", Filter())
+        return {**dict.fromkeys(await self._backend.facet(MEMORIES, "user_id", Filter()), 0), **turns}
 
     async def conversations(self, user_id: str) -> dict[str, int]:
         """Return the conversations of a user and the number of their turns."""
@@ -355,16 +361,7 @@ class Store:
         if commit.user_id in self._leases:
             await self._leases[commit.user_id].check()
         journal = stable_id("control", "commit", commit.user_id)
-        body = json.dumps(
-            {
-                "new": [memory.model_dump(mode="json") for memory in commit.new],
-                "changed": [memory.model_dump(mode="json") for memory in commit.changed],
-                "read": list(commit.read_turn_ids),
-                "forgotten": list(commit.forgotten_ids),
-                "forgotten_turns": list(commit.forgotten_turn_ids),
-            }
-        )
-        payload = {"what": "commit", "user_id": commit.user_id, "body": body}
+        payload = {"what": "commit", "user_id": commit.user_id, "body": commit.written()}
         await self._backend.upsert(CONTROL, [Point(journal, payload, {})])
         await self._carry_out(commit)
         await self._backend.delete(CONTROL, [journal])
@@ -374,30 +371,23 @@ class Store:
         found = (await self._backend.retrieve(CONTROL, [journal])).get(journal)
         if found is None:
             return
-        body = json.loads(found["body"])
-        await self._carry_out(
-            Commit(
-                user_id,
-                tuple(Memory.model_validate(item) for item in body["new"]),
-                tuple(Memory.model_validate(item) for item in body["changed"]),
-                tuple(body["read"]),
-                tuple(body["forgotten"]),
-                tuple(body["forgotten_turns"]),
-            )
-        )
+        await self._carry_out(Commit.read(user_id, found["body"]))
         await self._backend.delete(CONTROL, [journal])
+
+    async def _memory_points(self, memories: Sequence[Memory]) -> list[Point]:
+        vectors = await self._embedder.documents([memory_text(memory) for memory in memories])
+        return [
+            Point(memory.id, memory_payload(memory), {"semantic": vector, **memory_sparse(memory)})
+            for memory, vector in zip(memories, vectors, strict=True)
+        ]
 
     async def _carry_out(self, commit: Commit) -> None:
         """Write what is new before what it retires, then mark the turns."""
-        vectors = await self._embedder.documents([memory_text(memory) for memory in commit.new])
-        points = [
-            Point(memory.id, memory_payload(memory), {"semantic": vector, **memory_sparse(memory)})
-            for memory, vector in zip(commit.new, vectors, strict=True)
-        ]
-        await self._backend.upsert(MEMORIES, points)
+        await self._backend.upsert(MEMORIES, await self._memory_points(commit.new))
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
         await self._backend.set_payload(TURNS, list(commit.read_turn_ids), {"state": "read"})
+        await self._backend.set_payload(TURNS, list(commit.unread_turn_ids), {"state": "pending"})
         await self._backend.delete(MEMORIES, list(commit.forgotten_ids))
         await self._backend.delete(TURNS, list(commit.forgotten_turn_ids))
 
