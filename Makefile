@@ -24,10 +24,10 @@ test: .venv/.tests ## Run the tests; no network, no big model
 	$(RUN) pytest
 
 test-local: .venv/.local ## Run the tests that need the embedded model
-	$(RUN) pytest -m local
+	$(RUN) pytest -m local tests/local
 
 test-server: .venv/.tests ## Run the tests that start `langgraph dev`
-	$(RUN) pytest -m server
+	$(RUN) pytest -m server tests/server
 
 check: .venv/.tests ## Lint and check types
 	$(RUN) ruff check .
