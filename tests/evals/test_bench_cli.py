@@ -53,7 +53,14 @@ def test_prompts_prints_policies_and_shares(locomo: Path, tmp_path: Path) -> Non
     result = runner.invoke(bench_app, [*arguments, "--cache", str(tmp_path / "cache")], catch_exceptions=False)
 
     report = json.loads(result.stdout)
-    assert {row["policy"] for row in report["policies"]} == {"never", "quality", "majority", "consensus", "always"}
+    assert {row["policy"] for row in report["policies"]} == {
+        "never",
+        "filter",
+        "quality",
+        "majority",
+        "consensus",
+        "always",
+    }
     assert report["prompts"]["quality"]["gate"]["cached_share"] > 0
     assert report["expected_tokens_in"]["fallback_rate"] == 0.241
 

@@ -7,7 +7,16 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from dualmem.config import load_settings
 from dualmem.evals.datasets import load_benchmark
-from dualmem.evals.prompt_costs import PrefixCache, expected, measure_prompts, shares_by_step, through_cache
+from dualmem.evals.prompt_costs import (
+    PolicyCost,
+    PrefixCache,
+    expected,
+    measure_prompts,
+    rate_of_ratio,
+    ratios,
+    shares_by_step,
+    through_cache,
+)
 from dualmem.testing import WordEmbeddings
 
 
@@ -45,11 +54,12 @@ async def test_every_policy_costs_what_its_prompts_have(locomo: Path, tmp_path: 
     by_route = {(cost.policy, cost.escalated): cost for cost in costs}
     assert set(by_route) == {
         ("never", False),
+        ("filter", False),
         *((policy, escalated) for policy in ("quality", "majority", "consensus") for escalated in (False, True)),
         ("always", True),
     }
     assert by_route["never", False].calls == 1.0
-    assert by_route["quality", False].calls == 2.0
+    assert by_route["quality", False].calls == by_route["filter", False].calls == 2.0
     # three candidates and their comparison
     assert by_route["majority", False].calls == by_route["consensus", False].calls == 4.0
     assert by_route["quality", True].tokens_in > by_route["quality", False].tokens_in
@@ -60,3 +70,19 @@ async def test_every_policy_costs_what_its_prompts_have(locomo: Path, tmp_path: 
     found = expected(costs, {"quality": 0.5})
     both = by_route["quality", False].tokens_in + by_route["quality", True].tokens_in
     assert found["quality"] == pytest.approx(both / 2, abs=0.1)
+    beside = {row["policy"]: row for row in ratios(costs, 0.5)}
+    assert beside["never"]["ratio"] == 1.0
+    assert beside["quality"]["ratio"] == pytest.approx(found["quality"] / by_route["never", False].tokens_in, abs=0.01)
+    assert beside["majority"]["fast_ratio"] > 3
+    assert round(beside["always"]["paper_ratio"], 1) == 15.9
+
+
+def test_the_rate_is_found_at_which_a_policy_costs_what_the_paper_says() -> None:
+    costs = [
+        PolicyCost("never", False, 1, 100.0, 0.0, 1),
+        PolicyCost("quality", False, 2, 200.0, 0.0, 1),
+        PolicyCost("quality", True, 9, 1200.0, 0.0, 1),
+    ]
+    assert rate_of_ratio(costs, "quality", 5.7) == 0.37
+    assert rate_of_ratio(costs, "quality", 99) is None
+    assert rate_of_ratio(costs, "never", 5.7) is None

@@ -214,7 +214,7 @@ def prompts(
     Example: dualmem bench prompts --dataset locomo --data locomo10.json --json
     """
     from dualmem.evals.planning import run_settings  # noqa: PLC0415
-    from dualmem.evals.prompt_costs import expected, measure_prompts, shares_by_step  # noqa: PLC0415
+    from dualmem.evals.prompt_costs import expected, measure_prompts, ratios, shares_by_step  # noqa: PLC0415
 
     benchmark = _benchmark(dataset, data, task=task)
     samples = _selected(benchmark, conversations=conversations, sample=sample, seed=seed, limit=limit)
@@ -232,6 +232,7 @@ def prompts(
         "questions": len(samples),
         "policies": [asdict(cost) for cost in costs],
         "expected_tokens_in": {"fallback_rate": fallback, **expected(costs, rates)},
+        "ratios": ratios(costs, fallback),
         "prompts": {policy: shares_by_step(each) for policy, each in sent.items()},
     }
     _say(found, as_json=as_json, show=lambda: show_prompt_costs(found))

@@ -169,6 +169,15 @@ def show_prompt_costs(report: Mapping[str, Any]) -> None:
         route = "deliberate" if row["escalated"] else "fast"
         table.add_row(row["policy"], route, f"{row['calls']:.1f}", f"{row['tokens_in']:.0f}", f"{row['cached']:.0%}")
     console.print(table)
+    beside = Table(box=None, pad_edge=False, title="tokens in against System 1")
+    for heading in ("policy", "here", "paper", "fast", "deliberate", "rate for the paper's"):
+        beside.add_column(heading, justify="left" if heading == "policy" else "right")
+    for row in report["ratios"]:
+        cells = (row["ratio"], row["paper_ratio"], row["fast_ratio"], row["deliberate_ratio"])
+        shown = ["-" if cell is None else f"{cell:.2f}" for cell in cells]
+        rate = row["rate_for_paper_ratio"]
+        beside.add_row(row["policy"], *shown, "-" if rate is None else f"{rate:.0%}")
+    console.print(beside)
     for policy, steps in report["prompts"].items():
         for step, row in steps.items():
             console.print(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage
 
-from dualmem.config import GatePolicy, Settings
+from dualmem.config import Settings
 from dualmem.context import Context, Resources
 from dualmem.evals.retrieval import fill
 from dualmem.evals.samples import Benchmark, Sample
@@ -26,7 +26,28 @@ from dualmem.testing import ScriptedChatModel
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-POLICIES: Final[tuple[GatePolicy, ...]] = ("never", "quality", "majority", "consensus", "always")
+POLICIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "never": {"gate": "never", "memory_filter": "off"},
+    "filter": {"gate": "never", "memory_filter": "model"},
+    "quality": {"gate": "quality", "memory_filter": "off"},
+    "majority": {"gate": "majority", "memory_filter": "off"},
+    "consensus": {"gate": "consensus", "memory_filter": "off"},
+    "always": {"gate": "always", "memory_filter": "off"},
+}
+"""The rows of D-Mem's table, from System 1 alone to full deliberation, and the options that make them."""
+
+PAPER_RATIOS: Final[Mapping[str, float]] = {
+    "never": 1.0,
+    "filter": 3162 / 2186,
+    "quality": 12525 / 2186,
+    "majority": 7501 / 2186,
+    "consensus": 15544 / 2186,
+    "always": 34805 / 2186,
+}
+"""Tokens in of a question against System 1 (D-Mem, LoCoMo, gpt-4o-mini). Not measured here."""
+
+PAPER_FALLBACK: Final = 0.241
+"""Share of questions that D-Mem's quality gate sent on (LoCoMo, gpt-4o-mini)."""
 
 _ANSWER: Final = {"cites": [], "found": True, "answer": "on 7 May 2023, in Lisbon"}
 _PASS: Final = {"reason": "fixed", "relevant": True, "faithful": True, "complete": True, "missing": ""}
@@ -116,7 +137,7 @@ async def measure_prompts(
     settings: Settings,
     embeddings: Embeddings,
     folder: Path,
-    policies: Sequence[GatePolicy] = POLICIES,
+    policies: Sequence[str] = tuple(POLICIES),
 ) -> tuple[list[PolicyCost], dict[str, list[SentPrompt]]]:
     """Ask all samples under every policy, once with a gate that passes and once with one that does not.
 
@@ -126,7 +147,7 @@ async def measure_prompts(
         settings: Options of recall; the gate is set by policy, and nothing is written back.
         embeddings: The embedding model.
         folder: Where the store is made.
-        policies: Which policies.
+        policies: Which of `POLICIES`.
 
     Returns:
         Mean costs, and the prompts of each policy (those with a gate that passes) in the order they were sent.
@@ -141,11 +162,11 @@ async def measure_prompts(
             await fill(Context(settings, filling), key, benchmark)
         for policy in policies:
             for passes in (True, False):
-                if policy in {"never", "always"} and not passes:  # the gate's reply does not matter there
+                if policy in {"never", "filter", "always"} and not passes:  # the gate's reply does not matter there
                     continue
                 model = ScriptedChatModel(script=script(passes=passes))
                 resources = Resources(
-                    settings.override({"gate": policy}), chat_model=model, embeddings=embeddings, backend=backend
+                    settings.override(POLICIES[policy]), chat_model=model, embeddings=embeddings, backend=backend
                 )
                 graph = build_recall_graph(resources)
                 for sample in samples:
@@ -209,4 +230,42 @@ def expected(costs: Sequence[PolicyCost], fallback: Mapping[str, float]) -> dict
         by_route = {cost.escalated: cost.tokens_in for cost in costs if cost.policy == policy}
         if len(by_route) == 2:  # noqa: PLR2004 - both routes were measured
             found[policy] = round((1 - rate) * by_route[False] + rate * by_route[True], 1)
+    return found
+
+
+def rate_of_ratio(costs: Sequence[PolicyCost], policy: str, ratio: float) -> float | None:
+    """Return the fallback rate at which a policy would cost `ratio` times System 1; None where there is none."""
+    base = next((cost.tokens_in for cost in costs if cost.policy == "never"), 0.0)
+    by_route = {cost.escalated: cost.tokens_in for cost in costs if cost.policy == policy}
+    if not base or len(by_route) < 2 or by_route[True] == by_route[False]:  # noqa: PLR2004 - both routes
+        return None
+    rate = (ratio * base - by_route[False]) / (by_route[True] - by_route[False])
+    return round(rate, 3) if 0 <= rate <= 1 else None
+
+
+def ratios(costs: Sequence[PolicyCost], fallback: float = PAPER_FALLBACK) -> list[dict[str, Any]]:
+    """Return tokens in of each policy against System 1, beside the paper's.
+
+    The policies that escalate are taken at one fallback rate, that of the paper's quality gate; the rate at which each
+    would cost what the paper measured is given with it, since the paper does not tell the others' rates.
+    """
+    base = next(cost.tokens_in for cost in costs if cost.policy == "never")
+    mean = expected(costs, dict.fromkeys(("quality", "majority", "consensus"), fallback))
+    found = []
+    for policy, paper in PAPER_RATIOS.items():
+        row = {cost.escalated: cost for cost in costs if cost.policy == policy}
+        if not row:
+            continue
+        tokens = mean.get(policy, next(iter(row.values())).tokens_in)
+        found.append(
+            {
+                "policy": policy,
+                "tokens_in": tokens,
+                "ratio": round(tokens / base, 2),
+                "paper_ratio": round(paper, 2),
+                "fast_ratio": round(row[False].tokens_in / base, 2) if False in row else None,
+                "deliberate_ratio": round(row[True].tokens_in / base, 2) if True in row else None,
+                "rate_for_paper_ratio": rate_of_ratio(costs, policy, paper),
+            }
+        )
     return found
