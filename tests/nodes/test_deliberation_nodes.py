@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -60,6 +62,13 @@ def test_waves_begin_with_what_was_found_and_lose_nothing(a_turn: Make) -> None:
     assert [[chunk.number for chunk in wave] for wave in waves][0] == [3, 4]
     assert sorted(chunk.number for wave in waves for chunk in wave) == [0, 1, 2, 3, 4]
     assert plan_waves([], [], [], size=2) == []
+
+
+def test_what_is_beside_the_evidence_comes_before_what_is_far_from_it(a_turn: Make) -> None:
+    turns = [a_turn(f"t{n}", n) for n in range(10)]
+    chunks = cut_chunks(turns, most_turns=2, most_tokens=99, overlap=0)
+    waves = plan_waves(chunks, [], ["chat-6"], size=1)
+    assert [chunk.number for wave in waves for chunk in wave] == [3, 2, 0, 1, 4]
 
 
 def test_a_chunk_is_halved_until_it_is_one_turn(a_turn: Make) -> None:
@@ -215,6 +224,36 @@ async def test_an_unreadable_chunk_is_divided(open_memory: Open, runtime_of: Run
     reading = await read(open_memory(model), runtime_of, a_turn("a", 0), a_turn("b", 1))
     assert ([one.turn_ids for one in reading.facts], reading.failed_turns) == ([("chat-0",)], 1)
     assert reading.failure
+
+
+async def test_records_are_read_where_a_ledger_is_made(open_memory: Open, runtime_of: RuntimeOf, a_turn: Make) -> None:
+    entry = {"turns": [1], "fact": "Ana paid 9 euros.", "score": 8, "kind": "payment", "who": "Ana", "others": ["all"]}
+    replies = [
+        {"facts": [{**entry, "amount": "9", "unit": "euros"}, {**entry, "amount": "18"}, {**entry, "kind": "?"}]}
+    ]
+    memory = open_memory(ScriptedChatModel(script={"deliberate.extract": replies * 2}))
+    for ledger in (True, False):
+        task = ChunkTask(
+            chunk=Chunk(0, (a_turn("I paid 9 euros", 0),)), question="?", asked_at=None, missing="", ledger=ledger
+        )
+        (reading,) = (await extract(task, runtime_of(memory)))["readings"]
+        assert [one.record is not None for one in reading.facts] == [ledger, False, False]
+
+
+async def test_a_call_is_given_up_when_the_seconds_are_spent(
+    open_memory: Open, runtime_of: RuntimeOf, a_turn: Make
+) -> None:
+    never = asyncio.Event()
+
+    class Silent(ScriptedChatModel):
+        async def _agenerate(self, *_: Any, **__: Any) -> Any:
+            await never.wait()
+
+    task = ChunkTask(
+        chunk=Chunk(0, (a_turn("a", 0), a_turn("b", 1))), question="?", asked_at=None, missing="", deadline=time.time()
+    )
+    (reading,) = (await extract(task, runtime_of(open_memory(Silent(script={})))))["readings"]
+    assert (reading.failed_turns, reading.failure) == (2, "the budget of seconds was spent")
 
 
 # threshold, filter, reconcile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from dualmem.chat import Prompt
 from dualmem.cleaning import clean_text, clean_user_id
@@ -121,7 +121,7 @@ def _fast(
         graded = gate.render(evidence, question, _LONGEST_ANSWER, asked_at=asked_at)
         steps.append(_cost("gate", [graded], reply=reply))
     elif settings.gate in {"majority", "consensus"}:
-        policy = "majority" if settings.gate == "majority" else "consensus"
+        policy: Literal["majority", "consensus"] = "majority" if settings.gate == "majority" else "consensus"
         compared = agreement.render([_LONGEST_ANSWER] * settings.candidates, question, policy=policy)
         steps.append(_cost("gate", [compared], reply=reply))
     return steps
