@@ -75,6 +75,7 @@ async def test_a_run_answers_judges_and_sums_up(go: Go, tmp_path: Path) -> None:
     assert summary["scenarios"]["by_category"]["state_tracking"]["mean"] == 0.5
     assert summary["routes"] == {"fast": 4}
     assert summary["fallback_rate"]["mean"] == 0.0
+    assert summary["unreadable_verdicts"] == 0
     assert summary["construct"]["conversations"] == 2
     assert summary["per_question"]["calls"]["mean"] == 1.0
     assert summary["totals"]["calls"] == 4

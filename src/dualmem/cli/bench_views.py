@@ -125,6 +125,8 @@ def show_summary(summary: Mapping[str, Any], folder: Path) -> None:
         *("-" if cell is None else f"{cell['mean']:.3f}" for cell in fallbacks),
     )
     console.print(table)
+    if unreadable := summary.get("unreadable_verdicts"):
+        console.print(f"verdicts that could not be read, and escalated: {unreadable}")
     if summary["scenarios"]:
         console.print(f"scenarios solved: {mean_text(summary['scenarios']['solved'])}")
     each = summary["per_question"]

@@ -46,6 +46,7 @@ def summarise(
         "routes": dict(Counter(record.route for record in answered)),
         "fallback_rate": _mean([float(record.route == "deliberate") for record in answered]),
         "degraded": sum(record.route == "degraded" for record in answered),
+        "unreadable_verdicts": sum(not record.verdict.get("readable", True) for record in answered),
         "per_question": {
             "calls": _mean([float(record.usage.calls) for record in answered]),
             "tokens_in": _mean([float(record.usage.tokens_in) for record in answered]),
