@@ -108,6 +108,7 @@ LOCAL: Mapping[str, Any] = MappingProxyType(
         "chunk_turns": 20,
         "chunk_tokens": 1500,
         "chunk_overlap": 2,
+        "ledger": False,
         "max_output_tokens": 1024,
         "max_concurrency": 1,
     }
