@@ -11,7 +11,7 @@ from dualmem.deliberation.concluding import conclude, coverage_of
 from dualmem.errors import ModelError, ModelUnavailable
 from dualmem.prompts import answer as answer_prompt
 from dualmem.prompts.evidence import facts_part
-from dualmem.recollecting import evidence_ids
+from dualmem.recollecting import evidence_ids, token_stream
 from dualmem.records import Answer, Coverage, ModelCall
 from dualmem.state import DeliberationState
 
@@ -35,7 +35,7 @@ async def answer(state: DeliberationState, runtime: Runtime[Context]) -> Deliber
     failure = ""
     if facts:
         try:
-            concluded, cited, calls = await _from_facts(state, context)
+            concluded, cited, calls = await _from_facts(state, runtime)
         except ModelError as error:
             if state.get("drafted") is None:
                 raise
@@ -66,8 +66,9 @@ async def answer(state: DeliberationState, runtime: Runtime[Context]) -> Deliber
     }
 
 
-async def _from_facts(state: DeliberationState, context: Context) -> tuple[Answer, set[int], list[ModelCall]]:
+async def _from_facts(state: DeliberationState, runtime: Runtime[Context]) -> tuple[Answer, set[int], list[ModelCall]]:
     """Return the answer, the numbers of the facts it cites, from 1, and what it cost."""
+    context = runtime.context
     facts, computed = state["facts"], state.get("computed") or []
     labels = [f"F{number}" for number in range(1, len(facts) + 1)]
     computed_labels = [f"C{number}" for number in range(1, len(computed) + 1)]
@@ -80,7 +81,8 @@ async def _from_facts(state: DeliberationState, context: Context) -> tuple[Answe
         standing=state.get("standing") or [],
         step="deliberate.answer",
     )
-    reply = await context.chat.ask(prompt)
+    stream = token_stream(runtime.stream_writer, "deliberate.answer", on=context.settings.stream_tokens)
+    reply = await context.chat.ask(prompt, on_text=stream)
     cites = [label.strip() for label in reply.value.cites]
     cited = {labels.index(label) + 1 for label in cites if label in labels}
     if any(label in computed_labels for label in cites):

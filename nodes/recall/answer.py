@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 
 from dualmem.context import Context
 from dualmem.gating import SAMPLED, Case, sample
-from dualmem.recollecting import answer_from
+from dualmem.recollecting import answer_from, token_stream
 from dualmem.records import Answer
 from dualmem.state import RecallState
 
@@ -45,5 +45,6 @@ async def answer(state: RecallState, runtime: Runtime[Context]) -> RecallState:
         state["question"],
         asked_at=state.get("asked_at"),
         standing=state.get("standing", []),
+        on_text=token_stream(runtime.stream_writer, "answer", on=context.settings.stream_tokens),
     )
     return {"drafted": drafted, "calls": list(reply.calls)}

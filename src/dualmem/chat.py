@@ -25,7 +25,7 @@ from dualmem.reply import read_reply
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.runnables import Runnable
+    from langchain_core.runnables import Runnable, RunnableConfig
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -113,15 +113,23 @@ class Chat:
         model = self._model
         return model if model is not None else await asyncio.to_thread(lambda: self.model)
 
-    async def ask(self, prompt: Prompt[T], *, temperature: float | None = None) -> Reply[T]:
+    async def ask(
+        self, prompt: Prompt[T], *, temperature: float | None = None, on_text: Callable[[str], None] | None = None
+    ) -> Reply[T]:
         """Send `prompt` and return the reply as its output record.
+
+        Args:
+            prompt: What is asked.
+            temperature: In place of the model's own.
+            on_text: Is given the reply as far as it is written, again and again, where the model streams; not the
+                reply to a correction.
 
         Raises:
             ModelUnavailable: The call failed, was refused, or took too long.
             ReplyTruncated: The reply was cut off.
             UnreadableReply: Neither the reply nor its correction could be read.
         """
-        message, call = await self._call(prompt, prompt.messages, temperature)
+        message, call = await self._call(prompt, prompt.messages, temperature, on_text)
         try:
             return Reply(read_reply(message.text, prompt.output), (call,))
         except UnreadableReply as error:
@@ -131,7 +139,11 @@ class Chat:
         return Reply(read_reply(again.text, prompt.output), (call, second))
 
     async def _call(
-        self, prompt: Prompt[T], messages: Sequence[BaseMessage], temperature: float | None
+        self,
+        prompt: Prompt[T],
+        messages: Sequence[BaseMessage],
+        temperature: float | None,
+        on_text: Callable[[str], None] | None = None,
     ) -> tuple[AIMessage, ModelCall]:
         async with self._limit():
             if self._ready is not None:
@@ -144,7 +156,12 @@ class Chat:
             try:
                 runnable = self._runnable(prompt, temperature)
                 async with asyncio.timeout(self._timeout):
-                    reply = await runnable.ainvoke(list(messages), {"tags": tags})
+                    if on_text is not None and _streams(self.model):
+                        reply = await _streamed(
+                            runnable, messages, {"tags": tags}, on_text, usage=_is_openai(self.model)
+                        )
+                    else:
+                        reply = await runnable.ainvoke(list(messages), {"tags": tags})
             except TimeoutError as error:
                 message = f"{prompt.step}: no reply from the model within {self._timeout:g} s"
                 raise ModelUnavailable(message) from error
@@ -188,6 +205,40 @@ class Chat:
         if _overrides(self.model, "bind_tools"):
             return self.model.bind_tools([schema], tool_choice="any", **options)
         return self.model.bind(**options) if options else self.model
+
+
+def _streams(model: BaseChatModel) -> bool:
+    """Whether the reply comes as text, bit by bit; arguments of a tool call do not."""
+    return _is_openai(model) or not (_overrides(model, "with_structured_output") or _overrides(model, "bind_tools"))
+
+
+async def _streamed(
+    runnable: Runnable[Any, Any],
+    messages: Sequence[BaseMessage],
+    config: RunnableConfig,
+    on_text: Callable[[str], None],
+    *,
+    usage: bool,
+) -> AIMessage:
+    """Return a reply, and pass on what there is of it each time that more comes.
+
+    Args:
+        runnable: The model.
+        messages: The prompt.
+        config: Of the run.
+        on_text: Is given the text so far.
+        usage: Ask an OpenAI-compatible server for the token counts, which it leaves out of streams.
+    """
+    whole: Any = None
+    options = {"stream_usage": True} if usage else {}
+    async for chunk in runnable.astream(list(messages), config, **options):
+        whole = chunk if whole is None else whole + chunk
+        on_text(whole.text)
+    if whole is None:
+        message = "the stream ended before it began"
+        raise ModelUnavailable(message)
+    assert isinstance(whole, AIMessage)  # noqa: S101 - what every chat model streams
+    return whole
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 from dualmem.chat import Reply
 from dualmem.context import Context, Span, wall_times
@@ -25,6 +26,7 @@ from dualmem.records import (
     Usage,
     Verdict,
 )
+from dualmem.reply import partial_text
 
 
 async def answer_from(
@@ -36,8 +38,19 @@ async def answer_from(
     standing: Sequence[str],
     temperature: float | None = None,
     step: str = "answer",
+    on_text: Callable[[str], None] | None = None,
 ) -> tuple[Answer, Reply[AnswerReply]]:
     """Ask for an answer from packed evidence.
+
+    Args:
+        context: Settings and model.
+        packed: The evidence.
+        question: As asked.
+        asked_at: When it is asked.
+        standing: The user's standing instructions.
+        temperature: In place of the settings'.
+        step: The step the call is counted under.
+        on_text: Is given the reply as far as it is written.
 
     Raises:
         ModelError: No usable reply came.
@@ -51,8 +64,30 @@ async def answer_from(
         standing=standing,
         step=step,
     )
-    reply = await context.chat.ask(prompt, temperature=temperature)
+    reply = await context.chat.ask(prompt, temperature=temperature, on_text=on_text)
     return cited(reply.value, packed), reply
+
+
+def token_stream(writer: Callable[[Any], None], step: str, *, on: bool) -> Callable[[str], None] | None:
+    """Return what turns a reply that is being written into events with the answer's new words; None where it is off.
+
+    Args:
+        writer: LangGraph's, for custom events.
+        step: The step that answers. A fast answer can still be replaced, when its verdict comes.
+        on: Whether the settings ask for it.
+    """
+    if not on:
+        return None
+    shown = ""
+
+    def on_text(text: str) -> None:
+        nonlocal shown
+        there = partial_text(text, "answer")
+        if there != shown and there.startswith(shown):
+            writer({"event": "token", "step": step, "text": there[len(shown) :]})
+            shown = there
+
+    return on_text
 
 
 def cited(reply: AnswerReply, packed: PackedContext) -> Answer:

@@ -47,6 +47,21 @@ def read_reply(text: str, output: type[T]) -> T:
     raise UnreadableReply(complaint)
 
 
+def partial_text(text: str, field: str) -> str:
+    """Return what is there already of a string field in a reply that is still being written, "" before it begins."""
+    found = re.search(rf'"{field}"\s*:\s*"((?:[^"\\]|\\.)*)', _after_thinking(text), re.DOTALL)
+    if found is None:
+        return ""
+    written = re.sub(r"\\u[0-9a-fA-F]{0,3}$", "", found[1])
+    # Half of a sign that JSON writes in two parts is none yet.
+    written = re.sub(r"\\u[dD][89abAB][0-9a-fA-F]{2}$", "", written)
+    try:
+        value = json.loads(f'"{written}"', strict=False)
+    except ValueError:
+        return ""
+    return value if isinstance(value, str) else ""
+
+
 def _after_thinking(text: str) -> str:
     """Return `text` without the thoughts that stand before its first object; inside a string a tag is text."""
     while (thought := _THINKING.match(text.lstrip())) is not None:
