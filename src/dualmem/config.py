@@ -213,6 +213,11 @@ class Options(BaseModel):
     zoom_turns: int = Field(6, ge=0, le=100, description="Strongest units shown with their source turns; 0 is off.")
     context_tokens: int = Field(3000, ge=64, description="Budget of the evidence in the answer prompt, in tokens.")
     memory_filter: Literal["model", "off"] = Field("off", description="Let a model call keep only what helps.")
+    stream_tokens: bool = Field(
+        False,
+        description="Give the words of an answer as custom events while they are written; the gate may still replace "
+        "a fast one.",
+    )
     answer_style: Literal["conversational", "short"] = Field("conversational", description="How answers are worded.")
 
     # Gate
