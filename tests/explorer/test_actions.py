@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
 
 from dualmem import DualMem
 from dualmem.evals.prices import Price, PriceTable
@@ -148,3 +152,35 @@ async def test_bad_questions_are_refused(mara: tuple[DualMem, dict[str, Memory]]
     assert (await browser.post("/console", user="mara", question=" ")).status_code == 400
     assert (await browser.post("/console", user="mara", question="x", preset="nope")).status_code == 500
     assert (await browser.post("/console", user="mara", question="x", asked_at="soon")).status_code == 400
+
+
+async def test_a_decision_is_taken_back_and_stays_so(mara: tuple[DualMem, dict[str, Memory]], explore: Any) -> None:
+    memory, made = mara
+    browser = await explore(memory, writable=True)
+    page = (await browser.get(f"/memory/{made['lisbon'].id}", user="mara")).text
+    link = html.unescape(page.partition('href="/undo?')[2].partition('"')[0])
+    asked = await browser.client.get(f"/undo?{link}")
+    assert "She moved to Porto." in asked.text
+    assert not (await memory.memory(made["lisbon"].id, user_id="mara")).active
+    form = dict(parse_qsl(link))
+    done = await browser.post("/undo", **form)
+    assert done.status_code == 303
+    receipt = (await browser.get(done.headers["location"])).text
+    assert "<dt>memories in force again</dt><dd>1</dd>" in receipt
+    for name in ("lisbon", "porto"):
+        assert (await memory.memory(made[name].id, user_id="mara")).active
+    # Sent again, there is nothing left to take back.
+    assert (await browser.post("/undo", **form)).status_code == 404
+    only_looking = await explore(memory)
+    assert (await only_looking.post("/undo", **form)).status_code == 403
+
+
+async def test_a_stream_ends_also_where_the_fault_is_ours(
+    mara: tuple[DualMem, dict[str, Memory]], explore: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = await explore(mara[0])
+    monkeypatch.setattr("dualmem.explorer.console.step_name", lambda *_: 1 / 0)
+    page = await browser.post("/console", user="mara", question="Where?", preset="default")
+    (last,) = await events(browser, page.text)
+    assert last[0] == "done"
+    assert "ZeroDivisionError" in last[1]

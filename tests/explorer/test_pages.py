@@ -81,6 +81,8 @@ async def test_filters(mara: Made, explore: Any) -> None:
     assert await shown(browser, entity="FADO") == ["Mara has a cat called Fado."]
     assert await shown(browser, topic="sport") == ["Mara ran her first half marathon."]
     assert await shown(browser, conversation="other") == []
+    # A form sends what was left empty, too.
+    assert len(await shown(browser, kind="", status="", entity="", topic="", known="", held="", order="")) == 14
     assert (await shown(browser, order="oldest"))[0] == "Mara lives in Lisbon."
 
 

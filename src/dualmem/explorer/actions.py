@@ -15,13 +15,15 @@ from dualmem.config import PRESETS
 from dualmem.errors import InputError, NotFound
 from dualmem.explorer.console import Console, as_event
 from dualmem.explorer.pages import Pages, Site, user_of
-from dualmem.explorer.rendering import href
+from dualmem.explorer.rendering import RELATIONS, href
 from dualmem.explorer.views import moment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
+
+    from dualmem.records import Decision
 
 _LARGEST: Final = 64 * 1024
 """Bytes of a form."""
@@ -109,6 +111,45 @@ class Actions:
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
+    # Undo
+
+    async def undo_page(self, request: Request) -> Response:
+        """Ask whether a decision is really to be taken back."""
+        site, user_id = self._site, user_of(request)
+        self._needs_writing()
+        decision = await self._decision(user_id, request.query_params)
+        return site.render("undo.html", user=user_id, section="memories", decision=decision)
+
+    async def undo(self, request: Request) -> Response:
+        """Take back the decision that a form names, and lead to the receipt."""
+        site, form = self._site, await read_form(request, self._site)
+        self._needs_writing()
+        user_id = clean_user_id(form.get("user"))
+        decision = await self._decision(user_id, form)
+        undone = await site.memory.undo(decision.id, user_id=user_id)
+        site.changed()
+        return self._done(
+            Receipt(
+                user_id,
+                f"Taken back: {decision.later.text} {RELATIONS[decision.relation]} {decision.earlier.text}",
+                {"memories in force again": len(undone.active_again)},
+                href(f"/memory/{decision.earlier.id}", user=user_id),
+            )
+        )
+
+    async def _decision(self, user_id: str, given: Mapping[str, str]) -> Decision:
+        """Return a decision on a memory.
+
+        Raises:
+            NotFound: There is no such memory, or no such decision on it.
+        """
+        explanation = await self._site.memory.why(given.get("memory", ""), user_id=user_id)
+        for decision in explanation.decisions:
+            if decision.id == given.get("decision"):
+                return decision
+        message = f"there is no decision {given.get('decision', '')!r} on this memory; it may be taken back already"
+        raise NotFound(message)
+
     # Forget
 
     async def forget_page(self, request: Request) -> Response:
@@ -176,11 +217,8 @@ class Actions:
                 "restores": found.active and bool(found.linked("supersedes")),
             }
         if turn_id := given.get("turn"):
-            turns = await memory.resources.store.turns_by_id(user_id, [turn_id])
-            if turn_id not in turns:
-                message = f"user {user_id!r} has no turn {turn_id!r}"
-                raise NotFound(message)
-            turn = turns[turn_id]
+            effects = await memory.from_turn(turn_id, user_id=user_id)
+            turn = effects.turn
             return {
                 "title": f"{turn.speaker}: {turn.text}",
                 "kind": "turn",
@@ -188,6 +226,7 @@ class Actions:
                 "field": ("turn", turn.id),
                 "back": href("/conversation", user=user_id, id=turn.conversation_id),
                 "restores": False,
+                "effects": effects,
             }
         if (name := given.get("conversation")) is not None:
             return {

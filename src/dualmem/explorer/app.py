@@ -86,6 +86,8 @@ def build_app(
             Route("/console", actions.ask_page, methods=["GET"]),
             Route("/console", actions.ask, methods=["POST"]),
             Route("/runs/{key}", actions.events),
+            Route("/undo", actions.undo_page, methods=["GET"]),
+            Route("/undo", actions.undo, methods=["POST"]),
             Route("/forget", actions.forget_page, methods=["GET"]),
             Route("/forget", actions.forget, methods=["POST"]),
             Route("/receipts/{key}", actions.receipt),

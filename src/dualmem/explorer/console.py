@@ -127,6 +127,10 @@ class Console:
         except asyncio.CancelledError:
             await run.tell("done", render("failed.html", error="it was stopped"), last=True)
             raise
+        except Exception as error:
+            # A fault of ours: whoever follows must not wait for ever.
+            await run.tell("done", render("failed.html", error=f"{type(error).__name__}: {error}"), last=True)
+            raise
         costs = self._costs(settings, calls, recollection.timings)
         html = render(
             "recollection.html",

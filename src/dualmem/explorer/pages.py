@@ -176,6 +176,7 @@ class Pages:
             section="memories",
             portrait=portrait,
             memory=portrait.memory,
+            decisions=(await site.memory.why(portrait.memory.id, user_id=user_id)).decisions if site.writable else (),
             told=await site.catalogue.told(user_id),
             ticks=ticks,
         )

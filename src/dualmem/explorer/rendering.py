@@ -20,6 +20,8 @@ RELATIONS = {
     "superseded_by": "replaced by",
     "contradicts": "contradicts",
     "merged_with": "says the same as",
+    "merges": "joins",
+    "merged_into": "joined into",
 }
 
 _SHORT = 60

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 
+LASTING: Final = ("state", "preference", "decision")
+"""Kinds whose date is when they began."""
+
 STATUSES: Final[Mapping[str, tuple[str, Condition]]] = {
     "active": ("in force", is_any("state", "active")),
     "superseded": ("replaced by a later state", is_any("state", "superseded")),
@@ -58,7 +61,7 @@ class View:
         Raises:
             InputError: It has a value that does not exist.
         """
-        kinds = tuple(dict.fromkeys(query.getlist("kind")))
+        kinds = tuple(dict.fromkeys(filter(None, query.getlist("kind"))))
         for kind in kinds:
             _check("kind", kind, KINDS)
         status = query.get("status", "")
@@ -133,16 +136,11 @@ class View:
 def dated_in(low: float, high: float) -> tuple[list[Condition], tuple[Condition, ...]]:
     """Return the conditions of memories that hold at some time between two, by their dates; all, and one of the rest.
 
-    Dates may be open at one end. "Since June" ends, at the latest, where the next state was told of. What has no
-    date is on no place of this clock.
+    What lasts (a home, a taste) holds from its date until it is replaced; anything else as long as its date goes.
+    What has no date is on no place of this clock.
     """
-    starts, ends = Condition("valid_start", high=high), Condition("valid_end", low=low)
-    conditions = [
-        replace(starts, or_missing=True),
-        replace(ends, or_missing=True),
-        Condition("retired_at", low=low, or_missing=True),
-    ]
-    return conditions, (starts, ends)
+    conditions = [Condition("valid_start", high=high), Condition("retired_at", low=low, or_missing=True)]
+    return conditions, (is_any("kind", *LASTING), Condition("valid_end", low=low, or_missing=True))
 
 
 def moment(text: str) -> datetime | None:
