@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -79,6 +80,11 @@ def build_integration_graph(resources: Resources | None = None) -> CompiledState
     )
 
 
+_UNKEPT: RunnableConfig = {"configurable": {"__pregel_durability": "async"}}
+"""For a graph without checkpoints inside of a run whose caller asked for `durability="sync"`: it inherits that, and
+LangGraph 1.2 would wait for a checkpoint that nobody writes."""
+
+
 def _integrating(resources: Resources | None) -> Any:
     """Return the node that runs the integration graph."""
     steps = build_integration_graph(resources)
@@ -92,7 +98,7 @@ def _integrating(resources: Resources | None) -> Any:
             "batch_turn_ids": state["batch_turn_ids"],
         }
         async with context.store.writer(state["user_id"]):
-            done: IngestionState = await steps.ainvoke(batch, context=context)
+            done: Any = await steps.ainvoke(batch, _UNKEPT, context=context)
         return done
 
     return bound(integrate, resources, step="integrate")

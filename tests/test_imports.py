@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "chat",
         "cleaning",
+        "clocks",
         "config",
         "context",
         "embedding",
@@ -40,7 +41,18 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("prompts",),
     # What nodes are made of.
-    ("deliberation", "forgetting", "gating", "ingestion", "recollecting"),
+    (
+        "checking",
+        "deliberation",
+        "forgetting",
+        "gating",
+        "ingestion",
+        "mending",
+        "rebuilding",
+        "recollecting",
+        "reviewing",
+        "transfer",
+    ),
     ("nodes",),
     ("graphs",),
     ("memory", "testing"),

@@ -76,7 +76,14 @@ async def test_the_hosts_max_concurrency_bounds_the_chunks_that_are_read_at_once
     answer = {"answer": "Eight.", "found": True, "cites": ["F1"]}
     model = reader(answer=answer, **{"deliberate.extract": crowd, "deliberate.filter": {"keep": [1]}})
     memory = open_memory(
-        model, gate="always", deliberation="exhaustive", chunk_turns=1, chunk_overlap=0, ledger=False, write_back=False
+        model,
+        gate="always",
+        deliberation="exhaustive",
+        chunk_turns=1,
+        chunk_overlap=0,
+        ledger=False,
+        check_support=False,
+        write_back=False,
     )
     await memory.remember(chat_of(*SAID), user_id="ana")
     agent = host(memory, agent_model("Eight, I think."))
@@ -104,7 +111,7 @@ async def test_many_runs_at_once_share_one_store_and_keep_their_users_apart(
 ) -> None:
     memory = talking()
     users = [f"user-{number}" for number in range(5)]
-    agent = host(memory, agent_model(*["I see."] * 15))
+    agent = host(memory, agent_model(*["I see!"] * 15))
     await asyncio.gather(*(agent.ainvoke(ask(f"{user} owns boat {n}.", user)) for user in users for n in range(3)))
     for user in users:
         known = {memory.text for memory in await memory.memories(user_id=user)}

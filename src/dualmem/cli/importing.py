@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualmem.errors import ConfigurationError, InputError
-from dualmem.integrations.importing import read_langgraph_store, read_mem0_collection, read_mem0_export
+from dualmem.integrations.importing import read_langgraph_store, read_mem0_database, read_mem0_export
 
 if TYPE_CHECKING:
     from dualmem.records import Transcript
@@ -43,7 +43,7 @@ def read_source(
     """
     scheme = source.partition("://")[0] if "://" in source else ""
     if scheme in {"http", "https"}:
-        return _from_qdrant(collection, url=source, api_key=api_key)
+        return read_mem0_database(source, collection, api_key=api_key)
     if scheme in {"postgres", "postgresql"}:
         return asyncio.run(_from_postgres(source, namespace))
     path = Path(source).expanduser()
@@ -78,24 +78,7 @@ def _from_folder(path: Path, collection: str) -> dict[str, Transcript]:
     if not (path / _QDRANT_FOLDER).is_file():
         message = f"{str(path)!r} is a folder, and none of a Qdrant; give {KNOWN}"
         raise InputError(message)
-    return _from_qdrant(collection, path=str(path))
-
-
-def _from_qdrant(collection: str, **where: Any) -> dict[str, Transcript]:
-    from qdrant_client import QdrantClient  # noqa: PLC0415 - heavy
-    from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
-
-    place = where.get("path") or where["url"]
-    try:
-        with closing(QdrantClient(**where)) as client:
-            return read_mem0_collection(client, collection)
-    except InputError:
-        raise
-    except (ApiException, RuntimeError, ValueError) as error:
-        # RuntimeError: another process has the folder open.
-        reason = " ".join(str(error).split())[:300]
-        message = f"the Qdrant at {place!r} cannot be read: {reason}"
-        raise InputError(message) from error
+    return read_mem0_database(str(path), collection)
 
 
 async def _from_sqlite(path: Path, namespace: tuple[str, ...]) -> dict[str, Transcript]:

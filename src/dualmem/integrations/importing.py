@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,6 +89,32 @@ def read_mem0_export(path: Path) -> dict[str, Transcript]:
         message = f"{str(path)!r} is no export of mem0: a list of objects with `memory` and `user_id` is expected"
         raise UnknownFormat(message)
     return _mem0(row for row in rows if isinstance(row, Mapping))
+
+
+def read_mem0_database(place: str, collection: str = "mem0", *, api_key: str | None = None) -> dict[str, Transcript]:
+    """Return the memories in mem0's Qdrant, by user.
+
+    Args:
+        place: The folder of an embedded one, or the URL of a server.
+        collection: Its collection.
+        api_key: Key of the server.
+
+    Raises:
+        InputError: It cannot be read, or there is no such collection.
+    """
+    from qdrant_client import QdrantClient  # noqa: PLC0415 - heavy
+    from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
+
+    where: dict[str, Any] = {"url": place, "api_key": api_key} if "://" in place else {"path": place}
+    try:
+        with closing(QdrantClient(**where)) as client:
+            return read_mem0_collection(client, collection)
+    except InputError:
+        raise
+    except (ApiException, RuntimeError, ValueError) as error:
+        # RuntimeError: another process has the folder open.
+        message = f"the Qdrant at {place!r} cannot be read: {' '.join(str(error).split())[:300]}"
+        raise InputError(message) from error
 
 
 def read_mem0_collection(client: QdrantClient, collection: str = "mem0") -> dict[str, Transcript]:
