@@ -315,7 +315,7 @@ def _store_of(run: Path | None) -> Path:
 
 
 def _say(value: Any, *, as_json: bool, show: Any) -> None:
-    from dualmem.cli.app import say_json  # noqa: PLC0415 - the app mounts this module
+    from dualmem.cli.running import say_json  # noqa: PLC0415 - help must be fast
 
     if as_json:
         say_json(value)

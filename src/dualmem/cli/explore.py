@@ -71,7 +71,7 @@ def _with_the_demos_models(settings: Settings) -> Settings:
 
 def _export(settings: Settings, user: str | None, path: Path, *, as_json: bool) -> None:
     from dualmem.cleaning import clean_user_id  # noqa: PLC0415
-    from dualmem.cli.app import say_json  # noqa: PLC0415
+    from dualmem.cli.running import say_json  # noqa: PLC0415
     from dualmem.explorer.export import export  # noqa: PLC0415 - needs the extra `explore`
     from dualmem.memory import DualMem  # noqa: PLC0415
 
@@ -102,7 +102,7 @@ def _serve(
     as_json: bool,
 ) -> None:
     from dualmem.cleaning import clean_user_id  # noqa: PLC0415
-    from dualmem.cli.app import say_json  # noqa: PLC0415
+    from dualmem.cli.running import say_json  # noqa: PLC0415
     from dualmem.evals.prices import read_prices  # noqa: PLC0415
     from dualmem.explorer.serving import serve  # noqa: PLC0415 - needs the extra `explore`
     from dualmem.memory import DualMem  # noqa: PLC0415
