@@ -39,7 +39,7 @@ async def answer(state: DeliberationState, runtime: Runtime[Context]) -> Deliber
         except ModelError as error:
             if state.get("drafted") is None:
                 raise
-            failure = str(error)
+            failure, calls = str(error), list(error.calls)
     else:
         failure = _nothing_read(state, coverage)
         if coverage.chunks_failed and failure and state.get("drafted") is None:

@@ -73,9 +73,11 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) ->
     try:
         try:
             reply = await context.chat.ask(prompt)
-        except ModelUnavailable:
+        except ModelUnavailable as error:
+            read.calls += error.calls
             reply = await context.chat.ask(prompt)
     except (ReplyTruncated, UnreadableReply) as error:
+        read.calls += error.calls
         divided = halves(chunk)
         if divided is not None:
             for half in divided:
@@ -84,6 +86,7 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) ->
         read.failures.append(str(error))
         read.failed |= ids
     except ModelError as error:
+        read.calls += error.calls
         read.failures.append(str(error))
         read.failed |= ids
     else:

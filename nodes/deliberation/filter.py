@@ -21,8 +21,8 @@ async def filter_facts(state: DeliberationState, runtime: Runtime[Context]) -> D
         return {"facts": facts}
     try:
         reply = await context.chat.ask(fact_filter.render(facts, state["question"], asked_at=state.get("asked_at")))
-    except ModelError:
-        return {"facts": facts}
+    except ModelError as error:
+        return {"facts": facts, "calls": list(error.calls)}
     numbers = dict.fromkeys(number for number in reply.value.keep if 1 <= number <= len(facts))
     kept = [facts[number - 1] for number in numbers]
     return {"facts": kept or facts, "calls": list(reply.calls)}

@@ -16,7 +16,7 @@ from dualmem.prompts import gate as gate_prompt
 from dualmem.prompts.evidence import facts_part, sources_part
 from dualmem.prompts.gate import GateReply
 from dualmem.recollecting import evidence_ids
-from dualmem.records import Answer, Verdict
+from dualmem.records import Answer, ModelCall, Verdict
 from dualmem.state import Chunk, DeliberationState
 
 POLICY = "quality"
@@ -74,7 +74,7 @@ async def _between_waves(
         reply = await runtime.context.chat.ask(prompt)
     except ModelError as error:
         runtime.stream_writer({"event": "wave", "wave": update["wave"], "passed": False, "reason": str(error)})
-        return {**update, "satisfied": False}
+        return {**update, "satisfied": False, "calls": list(error.calls)}
     verdict = _verdict(reply)
     runtime.stream_writer({"event": "wave", "wave": update["wave"], "passed": verdict.passed, "reason": verdict.reason})
     update |= {"satisfied": verdict.passed, "final": verdict, "calls": list(reply.calls)}
@@ -106,10 +106,11 @@ async def _at_the_end(
         asked_at=state.get("asked_at"),
         step="deliberate.check",
     )
-    calls = []
+    calls: list[ModelCall] = []
     try:
         reply = await context.chat.ask(prompt)
     except (UnreadableReply, ReplyTruncated) as error:
+        calls = list(error.calls)
         final = Verdict(passed=False, policy=POLICY, reason=f"{reason}, and the grade could not be read: {error}",
                         relevant=False, faithful=False, complete=False, readable=False)  # fmt: skip
     except ModelError as error:

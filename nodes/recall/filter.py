@@ -30,8 +30,8 @@ async def filter_evidence(state: RecallState, runtime: Runtime[Context]) -> Reca
     )
     try:
         reply = await context.chat.ask(prompt)
-    except ModelError:
-        return {}
+    except ModelError as error:
+        return {"calls": list(error.calls)}
     kept = set(reply.value.keep)
     units = tuple(
         unit

@@ -134,9 +134,17 @@ class Chat:
             return Reply(read_reply(message.text, prompt.output), (call,))
         except UnreadableReply as error:
             correction = (AIMessage(message.text), HumanMessage(_REPAIR.format(complaint=error)))
-        again, second = await self._call(prompt, (*prompt.messages, *correction), temperature)
-        second = second.model_copy(update={"repaired": True})
-        return Reply(read_reply(again.text, prompt.output), (call, second))
+        try:
+            again, second = await self._call(prompt, (*prompt.messages, *correction), temperature)
+        except ModelError as error:
+            error.calls = (call, *error.calls)
+            raise
+        calls = (call, second.model_copy(update={"repaired": True}))
+        try:
+            return Reply(read_reply(again.text, prompt.output), calls)
+        except UnreadableReply as error:
+            error.calls = calls
+            raise
 
     async def _call(
         self,
@@ -171,14 +179,15 @@ class Chat:
                 raise _translate(prompt.step, error) from error
             seconds = time.perf_counter() - started
         reply = _raw(reply)
+        call = _account(prompt.step, reply, seconds)
         reason = str(reply.response_metadata.get("finish_reason") or reply.response_metadata.get("stop_reason"))
         if reason in _CUT_OFF:
             message = f"{prompt.step}: the reply was cut off at the output limit"
-            raise ReplyTruncated(message)
+            raise _paid(ReplyTruncated(message), call)
         if reason in _REFUSED or reply.additional_kwargs.get("refusal"):
             message = f"{prompt.step}: the model refused to reply ({reply.additional_kwargs.get('refusal') or reason})"
-            raise ModelUnavailable(message)
-        return reply, _account(prompt.step, reply, seconds)
+            raise _paid(ModelUnavailable(message), call)
+        return reply, call
 
     def _limit(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
@@ -205,6 +214,12 @@ class Chat:
         if _overrides(self.model, "bind_tools"):
             return self.model.bind_tools([schema], tool_choice="any", **options)
         return self.model.bind(**options) if options else self.model
+
+
+def _paid(error: ModelError, call: ModelCall) -> ModelError:
+    """Return an error with the call that ended in it: it cost what any other costs."""
+    error.calls = (call,)
+    return error
 
 
 def _streams(model: BaseChatModel) -> bool:

@@ -24,6 +24,8 @@ about an answer is never an error: it is a verdict.
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ConfigurationError",
     "DualmemError",
@@ -93,7 +95,13 @@ class NotFound(StoreError):
 
 
 class ModelError(DualmemError):
-    """A model did not give a usable reply."""
+    """A model did not give a usable reply.
+
+    Attributes:
+        calls: What was paid for all the same, as `ModelCall` records.
+    """
+
+    calls: tuple[Any, ...] = ()
 
 
 class ModelUnavailable(ModelError):

@@ -88,7 +88,7 @@ async def quality(case: Case, context: Context) -> Judgement:
     try:
         reply = await context.chat.ask(prompt)
     except (UnreadableReply, ReplyTruncated) as error:
-        return Judgement(_unreadable("quality", error), case.answer)
+        return Judgement(_unreadable("quality", error), case.answer, error.calls)
     grades = reply.value
     verdict = Verdict(
         passed=grades.relevant and grades.faithful and grades.complete,
@@ -140,10 +140,12 @@ async def sample(case: Case, context: Context, policy: str) -> tuple[list[Answer
     )
     failures = [found for found in sampled if isinstance(found, BaseException)]
     readable = [found for found in sampled if not isinstance(found, BaseException)]
+    paid = [call for _, reply in readable for call in reply.calls]
     for failure in failures:
         if not readable or not isinstance(failure, UnreadableReply | ReplyTruncated):
             raise failure
-    return [answer for answer, _ in readable], tuple(call for _, reply in readable for call in reply.calls)
+        paid += failure.calls
+    return [answer for answer, _ in readable], tuple(paid)
 
 
 async def _sampled(case: Case, context: Context, policy: Literal["majority", "consensus"], *, needed: int) -> Judgement:
@@ -156,13 +158,13 @@ async def _sampled(case: Case, context: Context, policy: Literal["majority", "co
         try:
             answers, calls = await sample(case, context, policy)
         except (UnreadableReply, ReplyTruncated) as error:
-            return Judgement(_unreadable(policy, error), case.answer)
+            return Judgement(_unreadable(policy, error), case.answer, error.calls)
     try:
         reply: Reply[AgreementReply] = await context.chat.ask(
             agreement.render([answer.text for answer in answers], case.question, policy=policy)
         )
     except (UnreadableReply, ReplyTruncated) as error:
-        return Judgement(_unreadable(policy, error), case.answer, calls)
+        return Judgement(_unreadable(policy, error), case.answer, (*calls, *error.calls))
     agreeing = sorted({number for number in reply.value.agree if 1 <= number <= len(answers)})
     best = reply.value.best if reply.value.best in agreeing else (agreeing[0] if agreeing else 0)
     chosen = answers[best - 1] if best else case.answer

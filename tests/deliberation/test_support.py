@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from dualmem.deliberation.support import History, absent_words, doubt, is_supported, telling_words
-from dualmem.records import Answer, Fact, Turn
+from dualmem.deliberation.support import (
+    History,
+    absent_words,
+    doubt,
+    is_carried,
+    is_supported,
+    telling_words,
+)
+from dualmem.records import Answer, EvidenceUnit, Fact, Member, PackedContext, Turn
 from dualmem.state import Chunk
 
 LINES = [
@@ -85,6 +92,23 @@ def test_words_that_stand_nowhere_are_told_in_the_language_of_the_history(histor
     assert absent_words("Wie heißt der Zahnarzt von Mara?", history) == []
     assert absent_words("她的牙医叫什么名字?", history) == []
     assert absent_words("Who?", History({}, {})) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "cites", "carried"),
+    [
+        ("Where does Ana live?", "In Porto.", ("porto",), True),
+        ("Where does Ana live?", "In Porto.", (), False),
+        ("Where does Ana live?", "In Faro, near the beach.", ("porto",), False),
+        ("Who is Ana's dentist?", "In Porto.", ("porto",), False),
+    ],
+)
+def test_a_fast_answer_is_carried_by_what_it_cites(
+    a_memory: Callable[..., Any], question: str, answer: str, cites: tuple[str, ...], carried: bool
+) -> None:
+    unit = EvidenceUnit((Member(a_memory("porto", text="Ana lives in Porto."), "current"),), 1.0)
+    packed = PackedContext((unit,), labels={"porto": "M1"})
+    assert is_carried(Answer(text=answer, memory_ids=cites), packed, question) is carried
 
 
 def test_the_parts_of_a_long_turn_are_one_source(a_turn: Callable[..., Any]) -> None:

@@ -201,8 +201,9 @@ async def test_a_doubted_answer_whose_grade_cannot_be_read_is_given_up(deliberat
         "gate": reply[:1],
         "repair": reply[:1],
     }
-    found, _ = await deliberate(script, DENTIST, deliberation="exhaustive")
+    found, model = await deliberate(script, DENTIST, deliberation="exhaustive")
     assert (found.outcome, found.final.readable) == ("not_answerable", False)
+    assert found.usage.calls == len(model.prompts), "a reply that cannot be read is paid for"
 
 
 async def test_a_doubted_answer_that_cannot_be_graded_goes_out_and_says_so(deliberate: Any) -> None:

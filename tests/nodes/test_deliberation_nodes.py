@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
 from dualmem import DualMem, Scope
@@ -27,6 +29,7 @@ from dualmem.nodes.deliberation.reconcile import reconcile
 from dualmem.nodes.deliberation.remember import remember
 from dualmem.nodes.deliberation.threshold import RESCUED, threshold
 from dualmem.records import Answer, Fact, PackedContext, Recollection, Turn, Verdict
+from dualmem.retrieval.text import count_tokens
 from dualmem.state import Chunk, ChunkReading, ChunkTask, DeliberationState
 from dualmem.testing import ScriptedChatModel
 
@@ -48,6 +51,26 @@ def test_chunks_hold_one_conversation_each_with_the_turns_before(a_turn: Make) -
     shown = [([turn.text for turn in chunk.earlier], [turn.text for turn in chunk.turns]) for chunk in chunks]
     assert shown == [([], ["a0", "a1", "a2"]), (["a1", "a2"], ["a3", "a4"]), ([], ["b0", "b1"])]
     assert [chunk.number for chunk in chunks] == [0, 1, 2]
+
+
+@given(
+    lengths=st.lists(st.integers(0, 60), max_size=25),
+    most_turns=st.integers(1, 6),
+    most_tokens=st.integers(8, 60),
+    overlap=st.integers(0, 3),
+)
+def test_however_turns_are_cut_nothing_is_lost_or_too_long(
+    a_turn: Make, lengths: list[int], most_turns: int, most_tokens: int, overlap: int
+) -> None:
+    turns = [a_turn(" ".join(["word"] * length) or "x", number) for number, length in enumerate(lengths)]
+    chunks = cut_chunks(turns, most_turns=most_turns, most_tokens=most_tokens, overlap=overlap)
+    read = [word for chunk in chunks for turn in chunk.turns for word in turn.text.split()]
+    assert read == [word for turn in turns for word in turn.text.split()]
+    for chunk in chunks:
+        assert len(chunk.turns) <= most_turns
+        assert sum(count_tokens(turn.text) for turn in chunk.turns) <= most_tokens
+        assert len(chunk.earlier) <= overlap
+        assert all(turn.position < chunk.turns[0].position for turn in chunk.earlier)
 
 
 def test_skipped_turns_are_not_read(a_turn: Make) -> None:
@@ -450,8 +473,8 @@ def concluded(text: str = "In Porto.", *, waves: int = 2, **fields: Any) -> Deli
 async def test_the_gate_stops_when_it_is_satisfied(
     open_memory: Open, runtime_of: RuntimeOf, grades: Callable[..., Any]
 ) -> None:
-    for given, satisfied in ((grades(), True), (grades(complete=False), False)):
-        memory = open_memory(ScriptedChatModel(script={"gate": [given]}))
+    for graded, satisfied in ((grades(), True), (grades(complete=False), False)):
+        memory = open_memory(ScriptedChatModel(script={"gate": [graded]}))
         update = await gate(concluded(), runtime_of(memory))
         assert (update["wave"], update["satisfied"]) == (1, satisfied)
 

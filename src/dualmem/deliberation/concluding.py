@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dualmem.context import Context, Span
+from dualmem.deliberation.support import is_carried
 from dualmem.recollecting import evidence_of, evidence_of_facts, recollect
 from dualmem.records import (
     Answer,
@@ -69,15 +70,17 @@ def nothing_found(coverage: Coverage, *, short: bool) -> str:
     return "; ".join([text, *reasons]) + "."
 
 
-def stands(fast: Answer | None, verdict: Verdict | None) -> bool:
+def stands(fast: Answer | None, verdict: Verdict | None, packed: PackedContext, question: str) -> bool:
     """Whether a fast answer stands where reading found nothing: it answered, and was not graded wrong.
 
-    One that only lacked a detail stands. One that was beside the point or not in the memories is no better for it
-    that the history does not say so either.
+    One that only lacked a detail stands. One that was graded beside the point, or not in the memories, stands only
+    where its words and those of the question are in what it cites: a grade is an opinion, too.
     """
     if fast is None or fast.abstained:
         return False
-    return verdict is None or (verdict.relevant and verdict.faithful)
+    if verdict is None or (verdict.relevant and verdict.faithful):
+        return True
+    return is_carried(fast, packed, question)
 
 
 async def conclude(
@@ -113,7 +116,7 @@ async def conclude(
         chosen = concluded
         turns = await context.store.turns_by_id(state["user_id"], [t for fact in facts for t in fact.turn_ids])
         evidence = evidence_of_facts(facts, turns, cited)
-    elif fast is not None and (failure or stands(fast, state.get("verdict"))):
+    elif fast is not None and (failure or stands(fast, state.get("verdict"), packed, state["question"])):
         chosen = fast
         evidence = evidence_of(packed, fast)
     else:

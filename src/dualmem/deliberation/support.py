@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dualmem.records import Answer, Fact, Turn
+from dualmem.records import Answer, Fact, PackedContext, Turn
 from dualmem.retrieval.text import tokens
 from dualmem.retrieval.times import find
 from dualmem.state import Chunk
@@ -139,12 +139,32 @@ def doubt(
     turns = history.sources(turn_id for fact in facts for turn_id in fact.turn_ids)
     if not carries(turns, telling_words(question, history.speakers)):
         return "its source turns hold no word that the question is about"
-    speakers = history.speakers
-    own = _own_words(answer.text, speakers) - _own_words(question, speakers) - _FRAME
-    said = {token for text in (*(turn.text for turn in turns), *computed) for token in tokens(text)}
-    if own and len(own & said) < _OTHER_WORDS * len(own):
+    if not _says([*(turn.text for turn in turns), *computed], answer.text, question, history.speakers):
         return "its words are not those of its source turns"
     return ""
+
+
+def _says(texts: Iterable[str], answer: str, question: str, speakers: Collection[str]) -> bool:
+    """Whether `texts` hold most of the words that an answer adds to its question; true where it adds none."""
+    own = _own_words(answer, speakers) - _own_words(question, speakers) - _FRAME
+    said = {token for text in texts for token in tokens(text)}
+    return len(own & said) >= _OTHER_WORDS * len(own)
+
+
+def is_carried(answer: Answer, packed: PackedContext, question: str) -> bool:
+    """Whether the memories and turns that a fast answer cites hold a word of its question, and most of its own."""
+    cited = {*answer.memory_ids, *answer.turn_ids}
+    texts: list[str] = []
+    speakers: set[str] = set()
+    for unit in packed.units:
+        memories = [member.memory for member in unit.members]
+        speakers.update(memory.speaker for memory in memories)
+        speakers.update(turn.speaker for turn in unit.turns)
+        if cited & {*(memory.id for memory in memories), *(turn.id for turn in unit.turns)}:
+            texts += [*(memory.text for memory in memories), *(turn.text for turn in unit.turns)]
+    words = telling_words(question, speakers)
+    held = {token for text in texts for token in tokens(text)}
+    return bool(texts) and (not words or bool(words & held)) and _says(texts, answer.text, question, speakers)
 
 
 def absent_words(question: str, history: History) -> list[str]:
