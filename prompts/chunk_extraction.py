@@ -68,7 +68,7 @@ transfer or debt who gets it; else empty.
 - amount: the number as it stands in the turn, never one that you worked out; else "".
 - unit: its currency or unit, else "".
 - each: true if the amount is for each of them ("15 each"), false if it is for all together.
-- value: for an opinion "positive" or "negative", else "".
+- value: for an opinion "positive", "negative" or "mixed", else "".
 - date: when it happened, in the words of the turn, else "".
 Something that is only mentioned again is no new item."""
 

@@ -32,7 +32,7 @@ class LedgerRecord(BaseModel):
     each: bool = False
     """Whether the amount is that of every single one who shares it, not of all together."""
     value: str = ""
-    """The side of an opinion ("positive", "negative")."""
+    """The side of an opinion ("positive", "negative", "mixed")."""
     amount: Decimal | None = None
     unit: str = ""
     when: Interval | None = None
