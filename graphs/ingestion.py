@@ -7,7 +7,7 @@ decisions rest on, and a run that was stopped in it takes them anew.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -98,7 +98,7 @@ def _integrating(resources: Resources | None) -> Any:
             "batch_turn_ids": state["batch_turn_ids"],
         }
         async with context.store.writer(state["user_id"]):
-            done: Any = await steps.ainvoke(batch, _UNKEPT, context=context)
+            done = cast("IngestionState", await steps.ainvoke(batch, _UNKEPT, context=context))
         return done
 
     return bound(integrate, resources, step="integrate")

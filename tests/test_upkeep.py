@@ -169,8 +169,8 @@ async def test_an_export_brings_everything_back(
     assert [item.text for item in await other.search("Where does Ana live?", user_id="ana")] == [
         item.text for item in await memory.search("Where does Ana live?", user_id="ana")
     ]
-    receipt = await other.remember(chat_of(*LINES), user_id="ana", conversation_id="chat")
-    assert (receipt.turns_known, receipt.turns_stored) == (4, 0)
+    told = await other.remember(chat_of(*LINES), user_id="ana", conversation_id="chat")
+    assert (told.turns_known, told.turns_stored) == (4, 0)
     again = await other.load(lines)
     assert (again.turns_stored, again.turns_known, again.memories_stored, again.memories_known) == (0, 4, 0, 3)
     assert await held(other) == before
@@ -260,7 +260,9 @@ class Other(WordEmbeddings):
 def store_at(path: Path, embeddings: WordEmbeddings | None) -> Store:
     from dualmem.embedding import Embedder  # noqa: PLC0415
 
-    known = embeddings and Embedder(embeddings, name=embeddings.model_name, dimension=embeddings.dimension)
+    if embeddings is None:
+        return Store(EdgeBackend(path), None)
+    known = Embedder(embeddings, name=embeddings.model_name, dimension=embeddings.dimension)
     return Store(EdgeBackend(path), known)
 
 

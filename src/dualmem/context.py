@@ -231,7 +231,8 @@ def afresh(graph: CompiledStateGraph[Any, Any, Any, Any]) -> CompiledStateGraph[
         if isinstance(channel, BaseChannel)
     }
     # What puts the input into the state is the first of the start's writers; the others are the edges that leave it.
-    (writer,) = NodeBuilder().subscribe_only(START).write_to(**first).build().writers
+    writers: list[Any] = NodeBuilder().subscribe_only(START).write_to(**first).build().writers
+    (writer,) = writers
     writer.writes = tuple(writer.writes)  # as those that it is joined with
     graph.nodes[START].writers[0] = writer
     return graph
@@ -241,7 +242,7 @@ def _given_or_nothing(key: str, channel: BaseChannel[Any, Any, Any]) -> Callable
     """Return what reads `key` in an input; what is not there is empty where its type can be, else None."""
     adds = isinstance(channel, BinaryOperatorAggregate)
     kind = get_origin(channel.ValueType) or channel.ValueType
-    empty = kind if kind in {str, list, bool, int} else list if adds else type(None)
+    empty: Callable[[], Any] = kind if kind in {str, list, bool, int} else list if adds else lambda: None
 
     def read(given: Any) -> Any:
         value = given.get(key) if isinstance(given, Mapping) else getattr(given, key or "-", None)

@@ -420,7 +420,7 @@ class DualMem:
         """
         user_id = clean_user_id(user_id)
         # A model that is not configured must be known before anything is taken out.
-        assert self.resources.chat(self._with(options))  # noqa: S101 - raises by itself
+        self.resources.chat(self._with(options))
         done = await set_back(user_id, self._context, conversation_id=conversation_id)
         return [await self.remember([], user_id=user_id, conversation_id=one, **options) for one in done]
 

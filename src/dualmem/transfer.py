@@ -150,7 +150,7 @@ def _values(numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str
 
 def _given_to(user_id: str, turns: list[Turn], memories: list[Memory]) -> tuple[list[Turn], list[Memory]]:
     """Return everything as another user's: the ids of two users never meet."""
-    ids = {key: stable_id("given", user_id, key) for key in (one.id for one in (*turns, *memories))}
+    ids = {key: stable_id("given", user_id, key) for key in [*(one.id for one in turns), *(one.id for one in memories)]}
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):
