@@ -98,8 +98,7 @@ def _integrating(resources: Resources | None) -> Any:
             "batch_turn_ids": state["batch_turn_ids"],
         }
         async with context.store.writer(state["user_id"]):
-            done = cast("IngestionState", await steps.ainvoke(batch, _UNKEPT, context=context))
-        return done
+            return cast("IngestionState", await steps.ainvoke(batch, _UNKEPT, context=context))
 
     return bound(integrate, resources, step="integrate")
 
