@@ -21,7 +21,7 @@ from dualmem.explorer.export import export
 from dualmem.explorer.guard import Access
 from dualmem.explorer.serving import _bound, _Server
 from dualmem.records import Memory
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 from dualmem.testing import WordEmbeddings
 
 pytestmark = pytest.mark.browser

@@ -14,7 +14,7 @@ from dualmem import DualMem
 from dualmem.explorer.guard import Access
 from dualmem.lifecycle import WorkingSet
 from dualmem.records import Memory
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 
 HOST = "127.0.0.1:8123"
 START = datetime(2024, 3, 1, tzinfo=UTC)

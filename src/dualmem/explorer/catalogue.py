@@ -182,7 +182,8 @@ class Catalogue:
         counts = []
         for start, end in span.parts(bins):
             low, high = start.timestamp(), end.timestamp() - 1e-6
-            conditions, either = [Condition("known_at", low=low, high=high)], ()
+            conditions = [Condition("known_at", low=low, high=high)]
+            either: tuple[Condition, ...] = ()
             if clock == "held":
                 conditions, either = dated_in(low, high)
             where = Filter(of_user(user_id, *conditions).conditions, either)

@@ -75,7 +75,8 @@ def _written(instant: datetime, form: str) -> str:
     return instant.astimezone(UTC).strftime(form.replace("%-d", str(instant.astimezone(UTC).day)))
 
 
-class Bar(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bar:
     """A bar in a drawing."""
 
     x: float
