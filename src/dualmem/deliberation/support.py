@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from dualmem.records import Answer, Fact, PackedContext, Turn
 from dualmem.retrieval.text import tokens
@@ -40,6 +41,8 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SPACED = re.compile(r"^[A-Za-z\u00c0-\u024f\u0370-\u052f\u1e00-\u1fff]+$")
 _SAME_LANGUAGE = 0.5
 """Share of a question's words, function words too, that a history must hold to be in its language."""
+_ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+"""Dates are left out, not counted from; "last Friday" is one from any day."""
 _OTHER_WORDS = 0.5
 """Share of an answer's own words that must stand in its source turns."""
 
@@ -97,7 +100,7 @@ def telling_words(question: str, speakers: Collection[str]) -> frozenset[str]:
 
 
 def _own_words(text: str, speakers: Collection[str]) -> frozenset[str]:
-    for found in reversed(find(text, None)):
+    for found in reversed(find(text, _ANY_DAY)):
         text = f"{text[: found.start_index]} {text[found.end_index :]}"
     names = {token for name in speakers for token in tokens(name)}
     return frozenset(token for token in tokens(text) if not token[0].isdecimal()) - names
