@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := .uv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 
-.PHONY: demo test test-local test-server check format clean
+.PHONY: demo test test-local test-server test-browser docs check format clean
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
@@ -17,6 +17,14 @@ RUN := $(UV) run --frozen --no-sync
 	$(UV) sync --frozen --quiet --inexact --extra local
 	@touch $@
 
+.venv/.browser: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --group browser
+	@touch $@
+
+.venv/.docs: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --group docs
+	@touch $@
+
 demo: .venv/.local ## Run the main job on the embedded model; no key and no service needed
 	$(RUN) dualmem demo
 
@@ -28,6 +36,12 @@ test-local: .venv/.local ## Run the tests that need the embedded model
 
 test-server: .venv/.tests ## Run the tests that start `langgraph dev`
 	$(RUN) pytest -m server tests/server
+
+test-browser: .venv/.browser ## Run the tests that look at the explorer in Chromium, which must be installed
+	$(RUN) pytest -m browser tests/explorer
+
+docs: .venv/.docs ## Build the documentation site into build/site; what does not fit together fails
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
 
 check: .venv/.tests ## Lint and check types
 	$(RUN) ruff check .

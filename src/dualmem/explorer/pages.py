@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from dualmem.cleaning import clean_text, clean_user_id
 from dualmem.context import Context
 from dualmem.errors import DualmemError, InputError, ModelNotConfigured
-from dualmem.explorer.catalogue import TURNS_ON_PAGE, USERS_ON_PAGE, Catalogue
+from dualmem.explorer.catalogue import TURNS_ON_PAGE, USERS_ON_PAGE, Catalogue, Offers, UserRow
 from dualmem.explorer.drawing import Span, bars, ticks
 from dualmem.explorer.views import PAGE, View
 from dualmem.memory import DualMem
@@ -35,6 +36,20 @@ _KEPT = 32
 """Densities kept; one costs many counts."""
 
 
+_FRESH = 20.0
+"""Seconds for which a user's counts are shown without counting again; another process may write to a server's store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What stands over every page of a user's memories."""
+
+    row: UserRow
+    offers: Offers
+    told: Span | None
+    dated: Span | None
+
+
 @dataclass
 class Site:
     """What every page needs.
@@ -56,6 +71,7 @@ class Site:
     start: str = ""
     catalogue: Catalogue = field(init=False)
     densities: OrderedDict[tuple[Any, ...], list[int]] = field(default_factory=OrderedDict)
+    _summaries: dict[str, tuple[float, Summary]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the catalogue."""
@@ -75,9 +91,27 @@ class Site:
         )
         return HTMLResponse(body, status_code=status)
 
+    async def summary(self, user_id: str) -> Summary:
+        """Return what stands over every page of a user's memories, counted a short while ago at most.
+
+        Raises:
+            NotFound: Nothing is stored of this user.
+        """
+        known = self._summaries.get(user_id)
+        if known is None or time.monotonic() - known[0] > _FRESH:
+            made = Summary(
+                row=await self.catalogue.user(user_id),
+                offers=await self.catalogue.offers(user_id),
+                told=await self.catalogue.told(user_id),
+                dated=await self.catalogue.dated(user_id),
+            )
+            known = self._summaries[user_id] = (time.monotonic(), made)
+        return known[1]
+
     def changed(self) -> None:
         """Forget what was counted, since the store was written to."""
         self.densities.clear()
+        self._summaries.clear()
 
 
 def user_of(request: Request) -> str:
@@ -130,21 +164,21 @@ class Pages:
         """Show a user's memories on two clocks, filtered, a page at a time."""
         site = self._site
         view = View.of(user_of(request), request.query_params)
-        row = await site.catalogue.user(view.user_id)
+        summary = await site.summary(view.user_id)
         memories, total = await site.catalogue.page(view)
         return site.render(
             "memories.html",
             user=view.user_id,
             section="memories",
-            row=row,
+            row=summary.row,
             view=view,
             memories=memories,
             total=total,
             page=view.page,
             pages=_pages(total, PAGE),
-            offers=await site.catalogue.offers(view.user_id),
-            told=await site.catalogue.told(view.user_id),
-            dated=await site.catalogue.dated(view.user_id),
+            offers=summary.offers,
+            told=summary.told,
+            dated=summary.dated,
             ticks=ticks,
         )
 
@@ -152,7 +186,8 @@ class Pages:
         """Draw how a user's memories lie on a clock; a part of a page, for it costs many counts."""
         site, user_id = self._site, user_of(request)
         clock = "held" if request.query_params.get("clock") == "held" else "known"
-        span = await (site.catalogue.dated(user_id) if clock == "held" else site.catalogue.told(user_id))
+        summary = await site.summary(user_id)
+        span = summary.dated if clock == "held" else summary.told
         counts = await self._density(user_id, span, clock) if span else []
         drawn = bars(counts, span, _HEIGHT) if span else []
         return site.render("clock.html", user=user_id, bars=drawn, height=_HEIGHT, clock=clock)
@@ -177,7 +212,7 @@ class Pages:
             portrait=portrait,
             memory=portrait.memory,
             decisions=(await site.memory.why(portrait.memory.id, user_id=user_id)).decisions if site.writable else (),
-            told=await site.catalogue.told(user_id),
+            told=(await site.summary(user_id)).told,
             ticks=ticks,
         )
 
@@ -221,7 +256,7 @@ class Pages:
             try:
                 context = Context(site.memory.settings, site.memory.resources)
                 scope = Scope(
-                    kinds=view.kinds,  # type: ignore[arg-type] # checked by the view
+                    kinds=view.kinds,
                     entities=(view.entity,) if view.entity else (),
                     conversation_ids=(view.conversation_id,) if view.conversation_id else (),
                     as_of=view.known,
@@ -242,7 +277,7 @@ class Pages:
             whole=whole,
             rankings=rankings,
             complaint=complaint,
-            offers=await site.catalogue.offers(user_id),
+            offers=(await site.summary(user_id)).offers,
         )
 
     def model(self) -> tuple[str, str]:
