@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from langgraph.runtime import Runtime
@@ -97,7 +98,8 @@ async def _at_the_end(
     if not reason or (state.get("ledger") and computed):
         return update
     turns = history.sources(t for fact in (cited or state["facts"]) for t in fact.turn_ids)
-    absent = absent_words(state["question"], history)
+    # All turns are looked through, which takes its time where there are many.
+    absent = await asyncio.to_thread(absent_words, state["question"], history)
     notes = [*computed, *([_absence(absent, len(history.turns))] if absent else [])]
     prompt = gate_prompt.render(
         sources_part(turns, notes),

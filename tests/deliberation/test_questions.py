@@ -19,6 +19,9 @@ EVERYTHING = [
     "When was the last time Ana saw Bob?",
     "What percentage of my comments was positive?",
     "Who owes how much to whom?",
+    "Sum up what Bob said.",
+    "What is the balance of our account?",
+    "How do we settle up?",
     "Rank these cities by how much I liked them.",
     "Wie viele Hunde hat Ana?",
     "Combien de fois est-elle partie ?",
@@ -37,6 +40,12 @@ NOT_EVERYTHING = [
     "How old is Bob?",
     "Wo wohnt Ana?",
     "Where did I leave my keys at all?",
+    "Where did Ana settle after the war?",
+    "What helps Ana with her work-life balance?",
+    "When did Ana and Bob meet each other?",
+    "Que doit faire Ana ?",
+    "Where did Ana go during the first weekend of August?",
+    "When did Paola stay in bed all day?",
 ]
 
 

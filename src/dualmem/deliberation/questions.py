@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 _COUNTED = (
-    r"how (?:many|much|often)|number of|count(?:ed|s)?|in total|total|sum(?:s|med)?|in all|altogether|combined|"
-    r"average|mean (?:of|price|cost)|percent(?:age)?|proportion|ratio|rank(?:ed|ing|s)?|balances?|owe[sd]?|"
-    r"settle(?:ment)?|"
+    r"how (?:many|much|often)|number of|count(?:ed|s)?|in total|total|sums? of|in all(?! honesty)|altogether|combined|"
+    r"average|mean (?:of|price|cost)|percent(?:age)?|proportion|ratio|rank(?:ed|ing|s)?|balances|"
+    r"(?:account|current|final|open|whose|what|the) balance|owe[sd]?|settle (?:up|all|the|our|their|debts)|settlement|"
     r"wie (?:viele?|oft)|insgesamt|durchschnitt|prozent|schuldet|schulden|"
-    r"combien|au total|moyenne|pourcentage|doit|doivent|"
-    r"cu[aá]nt[oa]s?|en total|promedio|porcentaje|debe[n]?"
+    r"combien|au total|moyenne|pourcentage|"
+    r"cu[aá]nt[oa]s?|en total|promedio|porcentaje"
 )
 _COUNTED_CJK = "多少|几[个次人年天]|幾[個次人年天]|总共|總共|一共|合計|何[回人個冊]|いくつ|いくら|몇"
 _AGES = (
@@ -19,11 +19,11 @@ _AGES = (
 )
 _AGES_CJK = "多大|几岁|幾歲|何歳|몇 살"
 _ALL_OF_IT = (
-    r"(?<!at )(?<!after )all(?! right)|every(?:thing|one|body)?|each|"
+    r"(?<!at )(?<!after )all(?! right| day| night)|every(?:thing|one|body)?|each(?! other)|sum up|"
     r"(?:have|has|had|did|do|does|was|were|is|are)\b[^?.!]*\bever|never|always|"
     r"lists?|summar\w+|overview|recap|timeline|chronolog\w+|in (?:which|what) order|order of|in order(?! to)|"
     r"sequence|compare[ds]?|"
-    r"(?<!my )(?<!his )(?<!her )(?<!'s )(?<!your )first(?! name| aid| class)|"
+    r"(?<!my )(?<!his )(?<!her )(?<!'s )(?<!your )first(?! name| aid| class| place| prize| week| weekend| half)|"
     r"(?:the|'s|my|his|her|their|your) last(?! name| week| month| year| night| summer| winter| spring| autumn)|"
     r"latest|earliest|most(?! likely| of the time)|least(?<!at least)|"
     r"alle[nrs]?|jemals|niemals|nie|immer|zusammenfass\w*|liste|reihenfolge|"
