@@ -18,7 +18,7 @@ import typer
 from rich.cells import cell_len
 
 from dualmem.cli import render
-from dualmem.cli.app import START_HERE, app
+from dualmem.cli.app import ORDER, START_HERE, app
 from dualmem.cli.arguments import asking_time, zone_of
 from dualmem.config import PRESETS, Settings
 from dualmem.errors import InputError
@@ -399,6 +399,12 @@ def test_the_status_is_explained(dualmem: Run) -> None:
     shown = " ".join(dualmem("--help").out.split())
     assert "Exit status: 0 done; 1 done, and something is left to do" in shown
     assert "130 interrupted" in shown
+
+
+def test_commands_stand_in_the_order_in_which_they_are_needed(dualmem: Run) -> None:
+    assert set(ORDER) == {path[0] for path in ALL}
+    listed = re.findall(r"^. (\w+) ", dualmem("--help").out.partition("Commands")[2], re.MULTILINE)
+    assert tuple(name for name in listed if name in ORDER) == ORDER
 
 
 def test_the_version_is_the_packages(dualmem: Run) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
 from dualmem.cli import decisions, upkeep
 from dualmem.cli.arguments import (
@@ -33,11 +34,42 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+ORDER = (
+    "demo",
+    "ingest",
+    "ask",
+    "memories",
+    "explore",
+    "config",
+    "forget",
+    "import",
+    "export",
+    "resume",
+    "reextract",
+    "reembed",
+    "doctor",
+    "graph",
+    "mcp",
+    "bench",
+)
+"""The commands in the order in which a person comes to need them."""
+
+
+class Ordered(TyperGroup):
+    """A group of commands that lists them in `ORDER`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
 app = typer.Typer(
+    cls=Ordered,
     help="Long-term memory for agents: remember conversations, answer from them, and read the raw history when the "
     "fast answer is not good enough.",
-    epilog="Exit status: 0 done; 1 done, and something is left to do (turns are pending); 2 not done, with the reason "
-    "in one sentence; 130 interrupted.",
+    epilog="Exit status: 0 done; 1 done, and something is left to do (turns are pending, faults are left); 2 not done, "
+    "with the reason in one sentence; 130 interrupted.",
     pretty_exceptions_enable=False,
 )
 memories_app = typer.Typer(help="Look at what is remembered.", no_args_is_help=True)
