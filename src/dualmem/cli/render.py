@@ -24,7 +24,7 @@ from rich.table import Table
 from dualmem.errors import ModelNotConfigured
 from dualmem.models import chat_name, embedding_name
 from dualmem.prompting import describe_instant
-from dualmem.records import EvidenceItem, IngestReceipt, Memory, Recollection, Scope, Transcript, Turn
+from dualmem.records import Estimate, EvidenceItem, IngestReceipt, Memory, Recollection, Scope, Transcript, Turn
 from dualmem.retrieval.times import describe
 
 if TYPE_CHECKING:
@@ -178,6 +178,12 @@ def show_recollection(recollection: Recollection, *, explain: bool = False) -> N
         console.print(f"{coverage} in {coverage.chunks_total} chunks; {coverage.facts_used} facts used")
     if recollection.route == "deliberate" and recollection.fast_answer:
         console.print(f"[dim]the fast answer was: {escape(recollection.fast_answer)}[/dim]")
+    if recollection.final is not None and not (recollection.final.passed and recollection.outcome == "answered"):
+        console.print(f"last word: {escape(recollection.final.reason)}")
+    for line in recollection.computed if explain else ():
+        console.print(f"[cyan]computed:[/cyan] {escape(line)}")
+    if recollection.remembered:
+        console.print(f"[dim]wrote back {len(recollection.remembered)} memories[/dim]")
     if recollection.degraded_reason:
         console.print(f"[red]degraded:[/red] {escape(recollection.degraded_reason)}")
     chosen = recollection.evidence if explain else _cited_units(recollection.evidence)
