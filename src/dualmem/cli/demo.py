@@ -108,8 +108,9 @@ async def _demo(settings: Settings, *, quiet: bool) -> dict[str, Any]:
             show_recollection(recollection)
             recollections.append(recollection)
     seconds = time.monotonic() - started
-    console.print(f"\n[dim]{seconds:.0f} s; look around with[/dim] "
-                  f"dualmem memories list --all --user {USER} --store {settings.store}")  # fmt: skip
+    where = f"--user {USER} --store {settings.store}"
+    console.print(f"\n[dim]{seconds:.0f} s; look around with[/dim] dualmem explore {where}\n"
+                  f"[dim]or at the terminal with[/dim] dualmem memories list --all {where}")  # fmt: skip
     return {
         "chat_model": chat_name(settings),
         "store": settings.store,

@@ -88,7 +88,7 @@ def _export(settings: Settings, user: str | None, path: Path, *, as_json: bool) 
     if as_json:
         say_json({"file": str(path), "memories": count})
     else:
-        typer.echo(f"{count} memories written to {path}")
+        typer.echo(f"{count} {'memory' if count == 1 else 'memories'} written to {path}")
 
 
 def _serve(
