@@ -112,7 +112,7 @@ def a_memory() -> Callable[..., Memory]:
             "subject": "Ana",
             "attribute": "home",
             "known_at": START + timedelta(days=day),
-            "recorded_at": START,
+            "recorded_at": START + timedelta(days=400),
             "sources": (Source(turn_id=f"turn-{name}", quote=name),),
             "position": day,
         }

@@ -119,8 +119,8 @@ Ranking = Literal["semantic", "keyword", "template", "topic", "time", "turns"]
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
     {
-        "semantic": 1.75,
-        "keyword": 1.75,
+        "semantic": 1.5,
+        "keyword": 1.25,
         "template": 0.25,
         "topic": 0.25,
         "time": 0.5,

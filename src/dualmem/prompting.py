@@ -61,7 +61,8 @@ def memory_line(memory: Memory, label: str, *, note: str = "", dates: bool = Tru
     if dates:
         if memory.valid is not None and memory.valid.precision != "unknown":
             marks.append(f"when: {describe(memory.valid)}")
-        marks.append(f"said: {describe_instant(memory.known_at, day_only=True)}")
+        if memory.said_at is not None:
+            marks.append(f"said: {describe_instant(memory.said_at, day_only=True)}")
     suffix = f" ({'; '.join(marks)})" if marks else ""
     return f"[{label}] {_indented(memory.text)}{suffix}"
 
@@ -77,10 +78,14 @@ def evidence_lines(units: Sequence[EvidenceUnit], labels: Mapping[str, str], *, 
     lines: list[str] = []
     shown: set[str] = set()
     for unit in units:
+        disputed = [member.memory.id for member in unit.members if member.status == "conflicting"]
         for member in unit.members:
             note = _LABELS.get(member.status, "")
             if member.status == "current" and len(unit.members) > 1:
                 note = "current"
+            elif member.status == "conflicting" and len(disputed) > 1:
+                others = [labels[other] for other in disputed if other != member.memory.id]
+                note = f"{note} with {', '.join(others)}"
             lines.append(memory_line(member.memory, labels[member.memory.id], note=note, dates=dates))
         for turn in unit.turns:
             if turn.id in shown:

@@ -37,10 +37,10 @@ def packed(a_memory: Callable[..., Memory], a_turn: Callable[..., Turn]) -> Pack
             ),
             1.0,
             (a_turn("I moved to Porto.", 2),),
-            ("semantic", "keyword"),
+            {"semantic": 0.5, "keyword": 0.5},
         ),
-        EvidenceUnit((Member(a_memory("tea", 3, text="Ana likes tea."), "current"),), 0.5, rankings=("semantic",)),
-        EvidenceUnit((), 0.2, (a_turn("It rains.", 7),), ("turns",)),
+        EvidenceUnit((Member(a_memory("tea", 3, text="Ana likes tea."), "current"),), 0.5, shares={"semantic": 0.5}),
+        EvidenceUnit((), 0.2, (a_turn("It rains.", 7),), {"turns": 0.2}),
     )
     labels = {"berlin": "M1", "porto": "M2", "tea": "M3", "chat-2": "T1", "chat-7": "T2"}
     return PackedContext(units, ("dropped",), 90, labels)

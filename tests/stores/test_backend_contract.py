@@ -139,6 +139,16 @@ async def test_ids_come_back_as_canonical_text(backend: Backend) -> None:
     assert [found for found, _ in await backend.scroll("notes", ALL, order_by="at")] == [key]
 
 
+async def test_payloads_are_read_only_as_far_as_they_are_wanted(backend: Backend) -> None:
+    await backend.upsert("notes", [Point(point_id(1), {"state": "new", "order": 1}, {"dense": [1, 0, 0, 0]})])
+    near = [Ranking("near", 1, ALL, "dense", [1, 0, 0, 0])]
+    assert await backend.retrieve("notes", [point_id(1)], fields=["state"]) == {point_id(1): {"state": "new"}}
+    (whole,) = await backend.rank("notes", near)
+    (bare,) = await backend.rank("notes", near, with_payload=False)
+    assert [(hit.id, hit.score) for hit in bare] == [(hit.id, hit.score) for hit in whole]
+    assert ([hit.payload for hit in bare], [hit.payload for hit in whole]) == ([{}], [{"state": "new", "order": 1}])
+
+
 async def test_upsert_replaces_a_point_whole(backend: Backend) -> None:
     await backend.upsert("notes", [note(1, state="old", order=1, vectors={"dense": [1, 0, 0, 0], "words": words(5)})])
     await backend.upsert("notes", [note(1, state="new", vectors={"other": [0, 1, 0]})])

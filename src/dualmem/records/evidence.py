@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,23 +36,17 @@ class Scope(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """One memory at one place of one ranking."""
-
-    memory: Memory
-    ranking: str
-    rank: int
-    """From 1."""
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory with its hits in all rankings and their fused score."""
+    """A memory that rankings found."""
 
     memory: Memory
-    hits: tuple[Hit, ...]
-    score: float
+    shares: Mapping[str, float]
+    """What each ranking gave to its score, by the ranking's name."""
+
+    @property
+    def score(self) -> float:
+        """The sum of its shares."""
+        return sum(self.shares.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +67,13 @@ class EvidenceUnit:
     members: tuple[Member, ...]
     score: float
     turns: tuple[Turn, ...] = ()
-    rankings: tuple[str, ...] = ()
-    """The rankings that led to it."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """What each of the rankings that led to it gave to its score."""
+
+    @property
+    def rankings(self) -> tuple[str, ...]:
+        """The rankings that led to it."""
+        return tuple(self.shares)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
+from dualmem.clocks import seen_at
 from dualmem.context import Context
-from dualmem.records import Candidate, EvidenceUnit, Hit, Interval, Memory, Scope, Turn
-from dualmem.retrieval.fusion import fuse
+from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, Scope, Turn
+from dualmem.retrieval.fusion import Ranked, fuse
 from dualmem.retrieval.text import sparse_query, tokens
 from dualmem.retrieval.times import find
+from dualmem.retrieval.turns import ScoredTurns, score_turns
 from dualmem.retrieval.units import expand, rerank
-from dualmem.stores.backend import Condition, Ranking
-from dualmem.stores.payload import active_memories, turns_in
+from dualmem.stores.backend import Condition, Ranking, Sparse
+from dualmem.stores.payload import active_memories
 
-_TURN_RANKINGS = ("semantic", "own", "pair", "window")
-_SPEAKERS = 2
+RANKED: Final = 100
+"""Memories taken from each ranking; only ids and scores are read."""
+
+_TRACED: Final = 30
+"""Best turns whose memories are looked up; the memories of the others are found by their own rankings."""
+
+_SPEAKERS: Final = 2
 """A conversation has two speakers as a rule; D-Mem's `top_k` counts for each."""
 
 
@@ -42,8 +50,8 @@ async def search(
 ) -> Found:
     """Return evidence units for `question`, best first, within `scope`.
 
-    Three round trips: rankings over memories and turns, what they lead to, and the source turns shown with the
-    strongest units. Nothing is created by looking.
+    First only ids and scores are read, then the best memories and turns themselves, what they are linked to, and the
+    source turns shown with the strongest units. Nothing is created by looking.
 
     Raises:
         ModelUnavailable: The embedding model failed.
@@ -56,30 +64,34 @@ async def search(
     scope = scope or Scope()
     asked_for = _time_asked_for(question, asked_at) if settings.temporal else None
     vector = await context.embedder.query(question)
-    limit = settings.top_k * _SPEAKERS
-    rankings = _memory_rankings(context, user_id, question, vector, scope, asked_for, limit)
-    rows = await store.rank_memories(rankings)
-    hits = {
-        ranking.name: [Hit(memory, ranking.name, rank, score) for rank, (memory, score) in enumerate(row, start=1)]
-        for ranking, row in zip(rankings, rows, strict=True)
-    }
-    turns: list[Turn] = []
+    turns: ScoredTurns | None = None
     if "turns" in settings.rankings:
-        turns = await rank_turns(context, user_id, question, scope=scope)
-        hits["turns"] = await _memories_of(context, user_id, turns, scope)
-    candidates = _per_speaker(fuse(hits, k=settings.rrf_k, weights=settings.ranking_weights), settings.top_k)
-    known = (
-        await store.with_chains(user_id, [candidate.memory for candidate in candidates])
-        if settings.expand_lifecycle
-        else {}
-    )
+        turns = await score_turns(context, user_id, question, vector, most=max(settings.top_k, _TRACED), scope=scope)
+    rankings = _memory_rankings(context, user_id, question, vector, scope, asked_for)
+    candidates = await _candidates(context, user_id, rankings, turns, scope)
+    known: dict[str, Memory] = {}
+    if settings.expand_lifecycle or scope.dated:
+        known = await store.with_chains(user_id, [candidate.memory for candidate in candidates])
+    candidates, known = _as_seen(candidates, known, scope, lifecycle=settings.expand_lifecycle)
     units = expand(candidates, known, lifecycle=settings.expand_lifecycle)
-    units = _with_turns(units, turns, context)
+    if turns is not None:
+        units = _merged(units, _bare(turns, units, settings.weights.get("turns", 1.0)))
     if settings.rerank == "lexical":
         units = rerank(units, question, asked_for)
     units = await _zoomed(units, context, user_id)
     stored = bool(units) or any(await store.count(user_id))
     return Found(tuple(units), stored=stored, asked_for=asked_for)
+
+
+def _as_seen(
+    candidates: Sequence[Candidate], known: Mapping[str, Memory], scope: Scope, *, lifecycle: bool
+) -> tuple[list[Candidate], dict[str, Memory]]:
+    """Return candidates and what they are linked to with the states they have at the time of `scope`."""
+    if not scope.dated:
+        return list(candidates), dict(known)
+    seen = seen_at(known.values(), as_of=scope.as_of, valid_at=scope.valid_at)
+    there = [replace(one, memory=seen[one.memory.id]) for one in candidates if one.memory.id in seen]
+    return [one for one in there if lifecycle or one.memory.active], seen
 
 
 def _time_asked_for(question: str, asked_at: datetime | None) -> Interval | None:
@@ -94,17 +106,16 @@ def _memory_rankings(
     vector: Sequence[float],
     scope: Scope,
     asked_for: Interval | None,
-    limit: int,
 ) -> list[Ranking]:
     chosen = context.settings.rankings
     where = active_memories(user_id, scope)
     words = sparse_query(tokens(question))
     rankings = []
     if "semantic" in chosen:
-        rankings.append(Ranking("semantic", limit, where, "semantic", vector))
+        rankings.append(Ranking("semantic", RANKED, where, "semantic", vector))
     if words.indices:
         rankings += [
-            Ranking(name, limit, where, name, words) for name in ("keyword", "template", "topic") if name in chosen
+            Ranking(name, RANKED, where, name, words) for name in ("keyword", "template", "topic") if name in chosen
         ]
     if "time" in chosen and asked_for is not None:
         low, high = asked_for.start, asked_for.end
@@ -113,48 +124,64 @@ def _memory_rankings(
             meets.append(Condition("valid_start", high=high.timestamp()))
         if low is not None:
             meets.append(Condition("valid_end", low=low.timestamp()))
-        rankings.append(Ranking("time", limit, active_memories(user_id, scope, *meets), "semantic", vector))
+        rankings.append(Ranking("time", RANKED, active_memories(user_id, scope, *meets), "semantic", vector))
     return rankings
 
 
-async def rank_turns(context: Context, user_id: str, question: str, *, scope: Scope | None = None) -> list[Turn]:
-    """Return the raw turns nearest to the question: alone, with the turn before, and by the window around."""
-    limit = context.settings.top_k * _SPEAKERS
-    vector = await context.embedder.query(question)
-    where = turns_in(user_id, scope)
-    words = sparse_query(tokens(question))
-    rankings = [
-        Ranking(name, limit, where, name, vector if name == "semantic" else words)
-        for name in _TURN_RANKINGS
-        if name == "semantic" or words.indices
-    ]
-    rows = await context.store.rank_turns(rankings)
-    scores: Counter[str] = Counter()
-    turns: dict[str, Turn] = {}
-    for row in rows:
-        for rank, turn in enumerate(row, start=1):
-            turns[turn.id] = turn
-            scores[turn.id] += 1.0 / (context.settings.rrf_k + rank)  # type: ignore[assignment]
-    return sorted(turns.values(), key=lambda turn: (-scores[turn.id], turn.id))[:limit]
+async def _candidates(
+    context: Context, user_id: str, rankings: Sequence[Ranking], turns: ScoredTurns | None, scope: Scope
+) -> list[Candidate]:
+    """Return the best memories, best first.
+
+    They stand on one scale with bare turns: a turn has its own score, and a memory that of its best source turn
+    beside what the rankings of memories give it.
+    """
+    settings, store = context.settings, context.store
+    most = settings.top_k * _SPEAKERS
+    rows = await store.score_memories(rankings)
+    own = fuse(
+        [
+            Ranked(ranking.name, row, dense=not isinstance(ranking.vector, Sparse))
+            for ranking, row in zip(rankings, rows, strict=True)
+        ],
+        fusion=settings.fusion,
+        k=settings.rrf_k,
+        weights=settings.weights,
+    )
+    by_own = sorted(own, key=lambda key: (-sum(own[key].values()), key))[:most]
+    best = [turn.id for turn in turns.turns[:_TRACED]] if turns else []
+    reached = {memory.id: memory for memory in await store.memories_from_turns(user_id, best)}
+    missing = [key for key in by_own if key not in reached]
+    found = {**reached, **await store.memories_by_id(user_id, missing)}
+    weight = settings.weights.get("turns", 1.0)
+    candidates = []
+    for key, memory in found.items():
+        if not _in_scope(memory, scope):
+            continue
+        shares = dict(own.get(key, {}))
+        given = max((turns.scores.get(turn_id, 0.0) for turn_id in memory.turn_ids), default=0.0) if turns else 0.0
+        if given:
+            shares["turns"] = weight * given
+        candidates.append(Candidate(memory, shares))
+    candidates.sort(key=lambda candidate: (-candidate.score, candidate.memory.id))
+    return _per_speaker(candidates, settings.top_k)
 
 
-async def _memories_of(context: Context, user_id: str, turns: Sequence[Turn], scope: Scope) -> list[Hit]:
-    """Return the active memories that ranked turns gave rise to, at their best turn's rank."""
-    ranks = {turn.id: rank for rank, turn in enumerate(turns, start=1)}
-    memories = await context.store.memories_from_turns(user_id, list(ranks))
-    reached = [
-        (min(ranks[turn_id] for turn_id in memory.turn_ids if turn_id in ranks), memory)
-        for memory in memories
-        if _in_scope(memory, scope)
+def _bare(turns: ScoredTurns, units: Sequence[EvidenceUnit], weight: float) -> list[EvidenceUnit]:
+    """Return the best turns that no memory of `units` came from, as evidence themselves."""
+    covered = {turn_id for unit in units for member in unit.members for turn_id in member.memory.turn_ids}
+    return [
+        EvidenceUnit((), weight * turns.scores[turn.id], (turn,), {"turns": weight * turns.scores[turn.id]})
+        for turn in turns.turns
+        if turn.id not in covered
     ]
-    return [Hit(memory, "turns", rank, 0.0) for rank, memory in sorted(reached, key=lambda item: (item[0], item[1].id))]
 
 
 def _in_scope(memory: Memory, scope: Scope) -> bool:
     if scope.as_of is not None:
         if memory.known_at > scope.as_of or (memory.retired_at is not None and memory.retired_at <= scope.as_of):
             return False
-    elif not memory.active:
+    elif memory.state not in ({"active"} if scope.valid_at is None else {"active", "superseded"}):
         return False
     return (not scope.kinds or memory.kind in scope.kinds) and (
         not scope.entities
@@ -173,19 +200,11 @@ def _per_speaker(candidates: Sequence[Candidate], top_k: int) -> list[Candidate]
     return kept
 
 
-def _with_turns(units: Sequence[EvidenceUnit], turns: Sequence[Turn], context: Context) -> list[EvidenceUnit]:
-    """Add the ranked turns that no memory came from, as evidence themselves, in the order of their rank."""
-    k = context.settings.rrf_k
-    covered = {turn_id for unit in units for member in unit.members for turn_id in member.memory.turn_ids}
-    weight = context.settings.ranking_weights.get("turns", 1.0)
-    alone = [
-        EvidenceUnit((), weight / (k + rank), (turn,), ("turns",))
-        for rank, turn in enumerate(turns, start=1)
-        if turn.id not in covered
-    ]
-    merged = [*units, *alone]
-    order = sorted(range(len(merged)), key=lambda place: (-merged[place].score, place))
-    return [merged[place] for place in order]
+def _merged(units: Sequence[EvidenceUnit], alone: Sequence[EvidenceUnit]) -> list[EvidenceUnit]:
+    """Return both, best first; of equal ones the memories."""
+    both = [*units, *alone]
+    order = sorted(range(len(both)), key=lambda place: (-both[place].score, place))
+    return [both[place] for place in order]
 
 
 async def _zoomed(units: Sequence[EvidenceUnit], context: Context, user_id: str) -> list[EvidenceUnit]:

@@ -9,6 +9,15 @@ from dualmem.records import Candidate, EvidenceUnit, Interval, Member, Memory, S
 from dualmem.retrieval.text import tokens
 from dualmem.retrieval.times import overlap
 
+_WORDS = 0.03
+"""What all words of the question are worth, beside a best fused score of 1."""
+
+_READ = 20
+"""Units whose words are compared."""
+
+_DATE = 0.25
+"""What a date that meets the question's is worth."""
+
 
 def expand(
     candidates: Sequence[Candidate], known: Mapping[str, Memory], *, lifecycle: bool = True
@@ -32,8 +41,7 @@ def expand(
         members = _members(memory, known) if lifecycle else [Member(memory, "current")]
         members = [member for member in members if member.memory.id not in taken]
         taken.update(member.memory.id for member in members)
-        rankings = tuple(hit.ranking for hit in candidate.hits)
-        units.append(EvidenceUnit(tuple(members), candidate.score, rankings=rankings))
+        units.append(EvidenceUnit(tuple(members), candidate.score, shares=candidate.shares))
     return units
 
 
@@ -74,8 +82,9 @@ def _told(memory: Memory) -> tuple[object, ...]:
 def rerank(units: Sequence[EvidenceUnit], question: str, asked_for: Interval | None) -> list[EvidenceUnit]:
     """Reorder units by their words and dates.
 
-    A unit's fused score is raised by the share of the question's words that its members hold, and by a date that
-    meets the one the question names. Cheap: no model is called.
+    A unit's fused score is raised a little by the share of the question's words that its members and turns hold
+    together, and by a date that meets the one the question names. Cheap: no model is called, and only the words of
+    the first units are looked at.
 
     Args:
         units: Best first.
@@ -85,14 +94,23 @@ def rerank(units: Sequence[EvidenceUnit], question: str, asked_for: Interval | N
     words = set(tokens(question))
     best = max((unit.score for unit in units), default=0.0) or 1.0
 
-    def score(unit: EvidenceUnit) -> float:
-        held = set(tokens(" ".join(member.memory.text for member in unit.members)))
-        share = len(words & held) / len(words) if words else 0.0
-        dated = asked_for is not None and any(
-            member.memory.valid is not None and overlap(member.memory.valid, asked_for) for member in unit.members
-        )
-        return unit.score / best + 0.5 * share + (0.25 if dated else 0.0)
+    def score(place: int, unit: EvidenceUnit) -> float:
+        dated = _DATE if asked_for and _meets(unit, asked_for) else 0.0
+        if place >= _READ:
+            return unit.score / best + dated
+        texts = [member.memory.text for member in unit.members] + [turn.text for turn in unit.turns]
+        share = len(words & set(tokens(" ".join(texts)))) / len(words) if words else 0.0
+        return unit.score / best + _WORDS * share + dated
 
-    scored = [replace(unit, score=score(unit)) for unit in units]
+    scored = [replace(unit, score=score(place, unit)) for place, unit in enumerate(units)]
     order = sorted(range(len(scored)), key=lambda place: (-scored[place].score, place))
     return [scored[place] for place in order]
+
+
+def _meets(unit: EvidenceUnit, asked_for: Interval) -> bool:
+    return any(
+        member.memory.valid is not None and overlap(member.memory.valid, asked_for) for member in unit.members
+    ) or any(
+        turn.said_at is not None and overlap(Interval(start=turn.said_at, end=turn.said_at), asked_for)
+        for turn in unit.turns
+    )

@@ -200,8 +200,8 @@ class Backend(Protocol):
     async def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove points; ids that do not exist are passed over."""
 
-    async def retrieve(self, collection: str, ids: Sequence[str]) -> dict[str, Payload]:
-        """Return the payloads of those of `ids` that exist."""
+    async def retrieve(self, collection: str, ids: Sequence[str], *, fields: Sequence[str] = ()) -> dict[str, Payload]:
+        """Return the payloads of those of `ids` that exist; with `fields`, only these of their fields."""
 
     async def scroll(
         self,
@@ -230,8 +230,12 @@ class Backend(Protocol):
         Values that no point has are left out.
         """
 
-    async def rank(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Scored]]:
+    async def rank(
+        self, collection: str, rankings: Sequence[Ranking], *, with_payload: bool = True
+    ) -> list[list[Scored]]:
         """Compute all `rankings` in one round trip; each list is in rank order.
+
+        Without `with_payload` the payloads are empty, which is many times faster where most points are left out later.
 
         A point without the vector is in no ranking by it, and a sparse ranking holds only points that share a
         token with the query.

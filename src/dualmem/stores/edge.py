@@ -92,10 +92,10 @@ class EdgeBackend:
         if ids:
             await asyncio.to_thread(shard.delete, ids)
 
-    async def retrieve(self, collection: str, ids: Sequence[str]) -> dict[str, Payload]:
+    async def retrieve(self, collection: str, ids: Sequence[str], *, fields: Sequence[str] = ()) -> dict[str, Payload]:
         """See `Backend.retrieve`."""
         shard = self._shard(collection)
-        return await asyncio.to_thread(shard.retrieve, ids) if ids else {}
+        return await asyncio.to_thread(shard.retrieve, ids, fields) if ids else {}
 
     async def scroll(
         self,
@@ -133,7 +133,9 @@ class EdgeBackend:
         """See `Backend.facet`."""
         return await asyncio.to_thread(self._shard(collection).facet, field, filter)
 
-    async def rank(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Scored]]:
+    async def rank(
+        self, collection: str, rankings: Sequence[Ranking], *, with_payload: bool = True
+    ) -> list[list[Scored]]:
         """See `Backend.rank`."""
         shard = self._shard(collection)
-        return await asyncio.to_thread(shard.rank, rankings) if rankings else []
+        return await asyncio.to_thread(shard.rank, rankings, with_payload=with_payload) if rankings else []

@@ -124,12 +124,12 @@ class Shard:
             with self._use() as edge:
                 self._write(edge, qe.UpdateOperation.delete_points(list(batch)), len(batch))
 
-    def retrieve(self, ids: Sequence[str]) -> dict[str, Payload]:
+    def retrieve(self, ids: Sequence[str], fields: Sequence[str] = ()) -> dict[str, Payload]:
         """See `Backend.retrieve`."""
         found: dict[str, Payload] = {}
         for batch in batches(ids, PAGE):
             with self._use() as edge:
-                found.update(_payloads(edge, batch))
+                found.update(_payloads(edge, batch, fields))
         return found
 
     def vectors(self, ids: Sequence[str], name: str) -> dict[str, list[float]]:
@@ -197,7 +197,7 @@ class Shard:
             # Edge lists values that no point has any longer, too.
             return {str(hit.value): hit.count for hit in edge.facet(request).hits if hit.count}
 
-    def rank(self, rankings: Sequence[Ranking]) -> list[list[Scored]]:
+    def rank(self, rankings: Sequence[Ranking], *, with_payload: bool = True) -> list[list[Scored]]:
         """See `Backend.rank`."""
         for ranking in rankings:
             if ranking.vector is not None:
@@ -209,12 +209,13 @@ class Shard:
         with self._use() as edge:
             found = edge.query_batch(qe.QueryBatchRequest([_query(rankings[place]) for place in runnable]))
             # A payload is read once, in how many rankings its point may be: reading costs as much as ranking.
-            payloads = _payloads(edge, list({str(hit.id) for hits in found for hit in hits}))
+            ids = list({str(hit.id) for hits in found for hit in hits}) if with_payload else []
+            payloads = _payloads(edge, ids)
         for place, hits in zip(runnable, found, strict=True):
             by_vector = rankings[place].vector is not None
             for hit in hits:
                 key = str(hit.id)
-                ranked[place].append(Scored(key, hit.score if by_vector else 0.0, payloads[key]))
+                ranked[place].append(Scored(key, hit.score if by_vector else 0.0, payloads.get(key, {})))
         return ranked
 
 
@@ -288,8 +289,8 @@ def _query(ranking: Ranking) -> qe.QueryRequest:
     )
 
 
-def _payloads(edge: qe.EdgeShard, ids: Sequence[str]) -> dict[str, Payload]:
-    return {str(row.id): row.payload or {} for row in edge.retrieve(list(ids), True, False)}
+def _payloads(edge: qe.EdgeShard, ids: Sequence[str], fields: Sequence[str] = ()) -> dict[str, Payload]:
+    return {str(row.id): row.payload or {} for row in edge.retrieve(list(ids), list(fields) or True, False)}
 
 
 def _vector(vector: Sequence[float] | Sparse) -> qe.NamedVector:

@@ -18,6 +18,10 @@ CountedField = Literal["user_id", "conversation_id", "state", "kind", "speaker",
 """A field of a memory whose values can be counted."""
 
 
+_EVER = -1e15
+"""Seconds, before any time there is."""
+
+
 class Listing:
     """Pages and counts of an open store. Nothing is read but what is returned."""
 
@@ -44,15 +48,24 @@ class Listing:
             order_by: Memories without this time are left out.
             descending: The latest first.
         """
-        rows = await self._backend.scroll(
-            MEMORIES, where, order_by=order_by, descending=descending, limit=offset + limit, ids_only=True
-        )
-        if len(rows) <= offset:
+        total = await self._backend.count(MEMORIES, _narrowed(where, Condition(order_by, low=_EVER)))
+        if offset >= total or limit <= 0:
             return []
         # Which of several at one instant a database returns first is not settled: the times at both ends of the page
-        # are, and so is how many are before them.
-        ends = await self._backend.retrieve(MEMORIES, [rows[offset][0], rows[-1][0]], fields=(order_by,))
-        first, last = float(ends[rows[offset][0]][order_by]), float(ends[rows[-1][0]][order_by])
+        # are, and so is how many are before them. They are looked for from the end that is nearer.
+        ahead, left = min(offset + limit, total), total - offset
+        backwards = left < ahead
+        rows = await self._backend.scroll(
+            MEMORIES,
+            where,
+            order_by=order_by,
+            descending=descending != backwards,
+            limit=left if backwards else ahead,
+            ids_only=True,
+        )
+        ends = (rows[-1][0], rows[max(0, left - limit)][0]) if backwards else (rows[offset][0], rows[-1][0])
+        times = await self._backend.retrieve(MEMORIES, ends, fields=(order_by,))
+        first, last = (float(times[end][order_by]) for end in ends)
         before = (
             Condition(order_by, low=nextafter(first, inf))
             if descending

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 
 from dualmem.records import Memory, Scope, Turn
@@ -41,23 +43,34 @@ MEMORY_FIELDS: Final[dict[str, FieldType]] = {
 }
 CONTROL_FIELDS: Final[dict[str, FieldType]] = {"user_id": "tenant", "what": "keyword"}
 
-WINDOW: Final = 2
-"""Turns on each side of a turn that its `window` vector covers."""
+WINDOW: Final = 4
+"""Turns on each side of a turn whose words its `lexical` vector holds too."""
 
-_AVERAGE_TOKENS: Final = {
-    "own": 12.0,
-    "pair": 24.0,
-    "window": 60.0,
-    "keyword": 12.0,
-    "template": 8.0,
-    "topic": 3.0,
-}
+_NEIGHBOUR_TOKENS: Final = 24
+"""Tokens that a neighbour gives at most, so that a long one does not hide the turn itself."""
+
+_LEAD_WORDS: Final = 40
+"""Words of the turn before that are embedded with a turn, its last: they are what it answers."""
+
+_LEAD_CHARACTERS: Final = 300
+"""Characters of them at most: some scripts have no blanks."""
+
+_REACHES: Final = (
+    # turns before, turns after, weight, tokens of an average text
+    (0, 0, 2.0, 12.0),
+    (1, 0, 1.0, 24.0),
+    (2, 2, 1.0, 60.0),
+    (WINDOW, WINDOW, 1.0, 100.0),
+)
+"""The texts whose words make a turn's `lexical` vector: the turn itself, and ever wider surroundings of it."""
+
+_AVERAGE_TOKENS: Final = {"keyword": 12.0, "template": 8.0, "topic": 3.0}
 
 
 def specs(dimension: int) -> tuple[CollectionSpec, ...]:
     """Return the collections of a store whose embedding model makes vectors of `dimension`."""
     return (
-        CollectionSpec(TURNS, {"semantic": dimension}, ("own", "pair", "window"), TURN_FIELDS),
+        CollectionSpec(TURNS, {"semantic": dimension}, ("lexical",), TURN_FIELDS),
         CollectionSpec(MEMORIES, {"semantic": dimension}, ("keyword", "template", "topic"), MEMORY_FIELDS),
         CollectionSpec(CONTROL, {}, (), CONTROL_FIELDS),
     )
@@ -115,14 +128,18 @@ def memory_text(memory: Memory) -> str:
 
 
 def memory_sparse(memory: Memory) -> dict[str, Sparse]:
-    """Return a memory's keyword, template and topic vectors (MemoryLACE, stage II, step 1)."""
-    template = " ".join([memory.kind, memory.subject, memory.attribute, *memory.entities])
-    texts = {
-        "keyword": memory_text(memory),
-        "template": template,
-        "topic": f"{memory.topic} {memory.attribute}",
+    """Return a memory's keyword, template and topic vectors (MemoryLACE, stage II, step 1).
+
+    The subject is a word of the template alone: a name that stands in most memories of one user is rare among those
+    of all users, so that by the database's IDF it would hide the words that matter.
+    """
+    subject = set(tokens(memory.subject))
+    words = {
+        "keyword": [token for token in tokens(memory.text) if token not in subject],
+        "template": tokens(" ".join([memory.kind, memory.subject, memory.attribute, *memory.entities])),
+        "topic": tokens(f"{memory.topic} {memory.attribute}"),
     }
-    return {name: _document(name, text) for name, text in texts.items()}
+    return {name: sparse(found, average_length=_AVERAGE_TOKENS[name]) for name, found in words.items()}
 
 
 def turn_text(turn: Turn) -> str:
@@ -130,16 +147,28 @@ def turn_text(turn: Turn) -> str:
     return f"{turn.speaker}: {turn.text}"
 
 
-def turn_sparse(turn: Turn, before: Sequence[Turn], after: Sequence[Turn]) -> dict[str, Sparse]:
-    """Return a turn's keyword vectors: of itself, of it with the turn before, and of the window around it."""
-    own = turn_text(turn)
-    pair = "\n".join([*(turn_text(other) for other in before[-1:]), own])
-    window = "\n".join(turn_text(other) for other in (*before[-WINDOW:], turn, *after[:WINDOW]))
-    return {name: _document(name, text) for name, text in (("own", own), ("pair", pair), ("window", window))}
+def turn_context(turn: Turn, before: Sequence[Turn]) -> str:
+    """Return what is embedded of a turn: its own text first, then the end of the turn before it."""
+    lead = " ".join(before[-1].text.split()[-_LEAD_WORDS:])[-_LEAD_CHARACTERS:] if before else ""
+    return f"{turn_text(turn)}\n{before[-1].speaker}: {lead}" if lead else turn_text(turn)
 
 
-def _document(name: str, text: str) -> Sparse:
-    return sparse(tokens(text), average_length=_AVERAGE_TOKENS[name])
+def turn_sparse(turn: Turn, before: Sequence[Turn], after: Sequence[Turn]) -> Sparse:
+    """Return a turn's keyword vector: its own words, and with less weight those around it.
+
+    One vector instead of one a reach: the same evidence is found by a quarter of the work.
+    """
+    own = tokens(turn_text(turn))
+    earlier = [tokens(turn_text(other))[-_NEIGHBOUR_TOKENS:] for other in before[-WINDOW:]]
+    later = [tokens(turn_text(other))[:_NEIGHBOUR_TOKENS] for other in after[:WINDOW]]
+    weights: defaultdict[int, float] = defaultdict(float)
+    for back, ahead, weight, average in _REACHES:
+        words = [*own, *chain.from_iterable(earlier[len(earlier) - back :]), *chain.from_iterable(later[:ahead])]
+        part = sparse(words, average_length=average)
+        for index, value in zip(part.indices, part.values, strict=True):
+            weights[index] += weight * value
+    indices = tuple(sorted(weights))
+    return Sparse(indices, tuple(weights[index] for index in indices))
 
 
 def _seconds(instant: datetime | None) -> float | None:

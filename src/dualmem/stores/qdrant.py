@@ -235,13 +235,13 @@ class QdrantBackend:
             async with self._session() as client:
                 await client.delete(self._name(collection), points_selector=list(batch), wait=True)
 
-    async def retrieve(self, collection: str, ids: Sequence[str]) -> dict[str, Payload]:
+    async def retrieve(self, collection: str, ids: Sequence[str], *, fields: Sequence[str] = ()) -> dict[str, Payload]:
         """See `Backend.retrieve`."""
         self._spec(collection)
         found: dict[str, Payload] = {}
         for batch in batches(ids, PAGE):
             async with self._session() as client:
-                rows = await client.retrieve(self._name(collection), list(batch), with_payload=True)
+                rows = await client.retrieve(self._name(collection), list(batch), with_payload=list(fields) or True)
             found.update((str(row.id), row.payload or {}) for row in rows)
         return found
 
@@ -345,7 +345,9 @@ class QdrantBackend:
             # As many as were asked for: there may be more.
             limit *= 10
 
-    async def rank(self, collection: str, rankings: Sequence[Ranking]) -> list[list[Scored]]:
+    async def rank(
+        self, collection: str, rankings: Sequence[Ranking], *, with_payload: bool = True
+    ) -> list[list[Scored]]:
         """See `Backend.rank`."""
         spec = self._spec(collection)
         for ranking in rankings:
@@ -357,7 +359,7 @@ class QdrantBackend:
             return ranked
         async with self._session() as client:
             answers = await client.query_batch_points(
-                self._name(collection), [terms.query(rankings[place]) for place in runnable]
+                self._name(collection), [terms.query(rankings[place], with_payload=with_payload) for place in runnable]
             )
         for place, answer in zip(runnable, answers, strict=True):
             by_vector = rankings[place].vector is not None

@@ -107,7 +107,7 @@ def order(field: str, *, descending: bool) -> models.OrderBy:
     return models.OrderBy(key=field, direction=models.Direction.DESC if descending else models.Direction.ASC)
 
 
-def query(ranking: Ranking) -> models.QueryRequest:
+def query(ranking: Ranking, *, with_payload: bool) -> models.QueryRequest:
     """Translate a ranking."""
     using = ranking.using or None
     asked: models.Query | models.SparseVector | list[float]
@@ -116,7 +116,7 @@ def query(ranking: Ranking) -> models.QueryRequest:
     else:
         asked = _vector(ranking.vector)
     return models.QueryRequest(
-        query=asked, using=using, filter=client_filter(ranking.filter), limit=ranking.limit, with_payload=True
+        query=asked, using=using, filter=client_filter(ranking.filter), limit=ranking.limit, with_payload=with_payload
     )
 
 

@@ -18,7 +18,7 @@ from dualmem.embedding import Embedder
 from dualmem.errors import EmbeddingMismatch, ModelNotConfigured
 from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
-from dualmem.records import Memory, Turn, TurnState
+from dualmem.records import Memory, Relation, Turn, TurnState
 from dualmem.stores.backend import Backend, Filter, Point, Ranking, Sparse
 from dualmem.stores.commit import Commit
 from dualmem.stores.listing import Listing
@@ -34,10 +34,10 @@ from dualmem.stores.payload import (
     memory_text,
     of_user,
     specs,
+    turn_context,
     turn_from,
     turn_payload,
     turn_sparse,
-    turn_text,
 )
 from dualmem.stores.writing import Lease, alone
 
@@ -195,8 +195,9 @@ class Store:
     async def index_turns(self, user_id: str, conversation_id: str) -> int:
         """Embed and index the turns of a conversation that are not findable yet.
 
-        A turn is embedded with the turn before it and indexed with the turns around it too, which is what finds
-        an answer that makes sense only after its question. Its neighbours' windows change with it.
+        What it stands for in a conversation is what finds an answer that makes sense only after its question: it is
+        embedded with the end of the turn before, and its keyword vector holds words of the turns around it. Those of
+        its neighbours change with it.
 
         Returns:
             How many turns were made findable.
@@ -214,17 +215,18 @@ class Store:
         rows = [row for row in rows if row[1]["state"] != "skipped"]
         turns = [turn_from(turn_id, payload) for turn_id, payload in rows]
         waiting = [place for place, (_, payload) in enumerate(rows) if payload["indexed"] == "no"]
-        touched = sorted({
-            near
-            for place in waiting
-            for near in range(max(0, place - WINDOW), min(len(turns), place + WINDOW + 1))
-        })  # fmt: skip
-        vectors = await self._embedder.documents([_pair(turns, place) for place in touched])
         points = []
-        for place, vector in zip(touched, vectors, strict=True):
+        # A turn is embedded with the one before it, and its words are among those of its neighbours.
+        embedded = sorted({place for near in waiting for place in (near, near + 1) if place < len(turns)})
+        texts = [turn_context(turns[place], turns[max(0, place - 1) : place]) for place in embedded]
+        vectors = dict(zip(embedded, await self._embedder.documents(texts), strict=True))
+        touched = {near for place in waiting for near in range(place - WINDOW, place + WINDOW + 1)}
+        for place in sorted(touched & set(range(len(turns)))):
             before, after = turns[max(0, place - WINDOW) : place], turns[place + 1 : place + 1 + WINDOW]
-            terms = turn_sparse(turns[place], before, after)
-            points.append(Point(turns[place].id, {}, {"semantic": vector, **terms}))
+            named: dict[str, Sequence[float] | Sparse] = {"lexical": turn_sparse(turns[place], before, after)}
+            if place in vectors:
+                named["semantic"] = vectors[place]
+            points.append(Point(turns[place].id, {}, named))
         await self._backend.set_vectors(TURNS, points)
         done = [*silent, *(turns[place].id for place in waiting)]
         await self._backend.set_payload(TURNS, done, {"indexed": "yes"})
@@ -277,10 +279,10 @@ class Store:
         """Return those of `ids` that are turns of this user."""
         return {key: turn for key, turn in (await self.known_turns(ids)).items() if turn.user_id == user_id}
 
-    async def rank_turns(self, rankings: Sequence[Ranking]) -> list[list[Turn]]:
-        """Return the turns of each ranking, in rank order, in one round trip."""
-        rows = await self._backend.rank(TURNS, rankings)
-        return [[turn_from(row.id, row.payload) for row in ranking] for ranking in rows]
+    async def score_turns(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
+        """Return the ids and scores of the turns in each ranking, in rank order, in one round trip."""
+        rows = await self._backend.rank(TURNS, rankings, with_payload=False)
+        return [[(row.id, row.score) for row in ranking] for ranking in rows]
 
     # Memories
 
@@ -317,8 +319,21 @@ class Store:
                 known[row.id] = memory_from(row.id, row.payload)
         return [[(known[row.id], row.score) for row in ranking] for ranking in rows]
 
-    async def with_chains(self, user_id: str, memories: Iterable[Memory]) -> dict[str, Memory]:
-        """Return `memories` and every memory their lifecycle links lead to: whole chains, one hop else."""
+    async def score_memories(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
+        """Return the ids and scores of the memories in each ranking, in rank order, in one round trip."""
+        rows = await self._backend.rank(MEMORIES, rankings, with_payload=False)
+        return [[(row.id, row.score) for row in ranking] for ranking in rows]
+
+    async def with_chains(
+        self, user_id: str, memories: Iterable[Memory], *, partners: bool = False
+    ) -> dict[str, Memory]:
+        """Return `memories` and every memory their lifecycle links lead to: whole chains, one hop else.
+
+        With `partners` also all that says the same, in however many hops.
+        """
+        followed: list[Relation] = ["supersedes", "superseded_by"]
+        if partners:
+            followed.append("merged_with")
         known = {memory.id: memory for memory in memories}
         wanted = {link.target for memory in known.values() for link in memory.links} - known.keys()
         while wanted:
@@ -327,7 +342,8 @@ class Store:
             wanted = {
                 target
                 for memory in found.values()
-                for target in (*memory.linked("supersedes"), *memory.linked("superseded_by"))
+                for relation in followed
+                for target in memory.linked(relation)
             } - known.keys()
         return known
 
@@ -390,11 +406,6 @@ class Store:
         await self._backend.set_payload(TURNS, list(commit.unread_turn_ids), {"state": "pending"})
         await self._backend.delete(MEMORIES, list(commit.forgotten_ids))
         await self._backend.delete(TURNS, list(commit.forgotten_turn_ids))
-
-
-def _pair(turns: Sequence[Turn], place: int) -> str:
-    """Return a turn's text with the turn before it."""
-    return "\n".join(turn_text(turn) for turn in turns[max(0, place - 1) : place + 1])
 
 
 def _well_formed(ids: Iterable[str]) -> list[str]:

@@ -1,0 +1,105 @@
+"""Rank raw turns by a question, alone and as what memories come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dualmem.context import Context
+from dualmem.records import Scope, Turn
+from dualmem.retrieval.fusion import Ranked, fuse
+from dualmem.retrieval.text import sparse_query, tokens
+from dualmem.stores.backend import Ranking, Sparse
+from dualmem.stores.payload import turns_in
+
+RANKED: Final = 100
+"""Turns taken from each ranking; only ids and scores are read."""
+
+NAMED: Final = 2.0
+"""How much more a turn counts that the one person said whom the question names."""
+
+_WORD: Final = re.compile(r"\w+")
+
+_FIRST_PERSON: Final = frozenset({"i", "my", "me", "mine"})
+
+
+@dataclass(frozen=True)
+class ScoredTurns:
+    """The turns that rankings found."""
+
+    turns: tuple[Turn, ...]
+    """The best ones, best first."""
+    scores: Mapping[str, float]
+    """By id; those of turns beyond the best too."""
+
+
+async def score_turns(
+    context: Context,
+    user_id: str,
+    question: str,
+    vector: Sequence[float],
+    *,
+    most: int,
+    scope: Scope | None = None,
+) -> ScoredTurns:
+    """Rank the turns of a user by meaning and by words, and read the best `most`.
+
+    Both see a turn in its place: its vector holds the end of the turn before, its words those around it. What the
+    one person says whom the question names, or the user where it speaks of "my", counts more: a question about
+    somebody is answered by their own words as a rule.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    where = turns_in(user_id, scope)
+    words = sparse_query(tokens(question))
+    asked: list[tuple[str, Sequence[float] | Sparse]] = [("semantic", vector)]
+    if words.indices:
+        asked.append(("lexical", words))
+    rankings = [Ranking(f"turns.{name}", RANKED, where, name, sought) for name, sought in asked]
+    rows = await context.store.score_turns(rankings)
+    shares = fuse(
+        [
+            Ranked(ranking.name, row, dense=ranking.using == "semantic")
+            for ranking, row in zip(rankings, rows, strict=True)
+        ],
+        fusion=context.settings.fusion,
+        k=context.settings.rrf_k,
+        weights=context.settings.weights,
+    )
+    scores = {key: sum(share.values()) for key, share in shares.items()}
+    # Some more than are wanted: who said it may lift one.
+    first = sorted(scores, key=lambda key: (-scores[key], key))[: 2 * most]
+    turns = (await context.store.turns_by_id(user_id, first)).values()
+    favoured = _favoured(question, turns)
+    for turn in turns:
+        if turn.speaker in favoured:
+            scores[turn.id] *= NAMED
+    ordered = sorted(turns, key=lambda turn: (-scores[turn.id], turn.id))
+    return ScoredTurns(tuple(ordered[:most]), scores)
+
+
+async def rank_turns(context: Context, user_id: str, question: str, *, scope: Scope | None = None) -> list[Turn]:
+    """Return the raw turns that help most with a question, best first.
+
+    Raises:
+        ModelUnavailable: The embedding model failed.
+        StoreError: The store cannot be read.
+    """
+    vector = await context.embedder.query(question)
+    found = await score_turns(context, user_id, question, vector, most=RANKED, scope=scope)
+    return list(found.turns)
+
+
+def _favoured(question: str, turns: Iterable[Turn]) -> set[str]:
+    """Return the speaker whom the question names, or the user's own names where it speaks in the first person."""
+    words = set(_WORD.findall(question.casefold()))
+    roles = {turn.speaker: turn.role for turn in turns}
+    named = {name for name in roles if words & set(_WORD.findall(name.casefold()))}
+    if len(named) == 1:
+        return named
+    if not named and words & _FIRST_PERSON:
+        return {name for name, role in roles.items() if role == "user"}
+    return set()

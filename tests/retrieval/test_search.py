@@ -1,0 +1,105 @@
+"""Search over a real store: which evidence comes first, and what each ranking gave to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dualmem import DualMem
+from dualmem.context import Context
+from dualmem.records import Scope
+from dualmem.retrieval.search import search
+from dualmem.retrieval.turns import NAMED, score_turns
+from dualmem.testing import ScriptedChatModel
+
+Chat = Callable[..., list[dict[str, Any]]]
+
+
+async def found_by(memory: DualMem, question: str, **options: Any) -> Any:
+    context = Context(memory.settings.override(options), memory.resources)
+    return await search(context, "ana", question)
+
+
+async def scored(memory: DualMem, question: str, *, scope: Scope | None = None) -> dict[str, float]:
+    context = Context(memory.settings, memory.resources)
+    vector = await context.embedder.query(question)
+    found = await score_turns(context, "ana", question, vector, most=50, scope=scope)
+    return {turn.text: found.scores[turn.id] for turn in found.turns}
+
+
+async def test_a_memory_outranks_the_bare_turn_of_the_same_words(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of("Ana: Ana lives in Porto.", "Ana: I saw Porto on a map", "Ben: fine"), user_id="ana")
+    units = (await found_by(memory, "Who lives in Porto?", rerank="none")).units
+    assert units[0].members[0].memory.text == "Ana lives in Porto."
+    assert {"semantic", "keyword", "turns"} <= set(units[0].shares)
+    bare = [unit for unit in units if not unit.members]
+    assert [unit.turns[0].text for unit in bare][0] == "I saw Porto on a map"
+    assert units[0].score == pytest.approx(sum(units[0].shares.values()))
+    assert [unit.score for unit in units] == sorted((unit.score for unit in units), reverse=True)
+
+
+async def test_an_answer_is_found_by_the_words_of_its_question(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    lines = ["Ana: hello", "Ben: which instrument do you practise", "Ana: oh cello mostly", "Ben: nice weather today"]
+    await memory.remember(chat_of(*lines, *(f"Ana: filler number {n}" for n in range(9))), user_id="ana")
+    found = await scored(memory, "instrument practise")
+    assert list(found)[:2] == ["which instrument do you practise", "oh cello mostly"]
+
+
+async def test_who_is_named_counts_more_and_two_names_do_not(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of("Ana: tea in the garden", "Ben: tea in the garden", "Bot: tea"), user_id="ana")
+    neutral, named = await scored(memory, "tea garden"), await scored(memory, "garden tea Ben Ana")
+    assert set(neutral) == set(named)
+    by_speaker = {}
+    context = Context(memory.settings, memory.resources)
+    for question in ("tea garden", "Ben tea garden", "my tea garden"):
+        vector = await context.embedder.query(question)
+        found = await score_turns(context, "ana", question, vector, most=9)
+        by_speaker[question] = {turn.speaker: found.scores[turn.id] for turn in found.turns}
+    # The same words in the same place: only who said it differs.
+    assert by_speaker["Ben tea garden"]["Ben"] > by_speaker["Ben tea garden"]["Ana"]
+    assert by_speaker["my tea garden"]["Ana"] == pytest.approx(NAMED * by_speaker["tea garden"]["Ana"], rel=0.2)
+    assert by_speaker["my tea garden"]["Bot"] <= by_speaker["my tea garden"]["Ana"]
+
+
+async def test_a_scope_keeps_other_turns_out(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of("Ana: tea", "Ben: tea too"), user_id="ana")
+    assert set(await scored(memory, "tea", scope=Scope(speakers=("Ben",)))) == {"tea too"}
+
+
+async def test_the_weights_of_a_ranking_can_be_set(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of("Ana: Ana lives in Porto.", "Ana: Porto again and again"), user_id="ana")
+    units = (await found_by(memory, "Porto", ranking_weights={"turns": 0.0})).units
+    assert all(unit.shares.get("turns", 0.0) == 0.0 for unit in units)
+    ranked = (await found_by(memory, "Porto", fusion="rrf", rerank="none")).units[0]
+    assert ranked.shares["keyword"] == pytest.approx(1 / (memory.settings.rrf_k + 1))
+
+
+async def test_equal_input_gives_equal_output(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of(*(f"Ana: Ana likes tea number {n}." for n in range(20))), user_id="ana")
+    first, second = [await found_by(memory, "tea") for _ in range(2)]
+    assert first == second
+
+
+async def test_nothing_is_made_by_looking(open_memory: Callable[..., DualMem]) -> None:
+    found = await found_by(open_memory(), "anything")
+    assert (found.units, found.stored) == ((), False)
