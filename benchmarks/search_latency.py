@@ -41,7 +41,7 @@ class RandomEmbeddings(Embeddings):
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def embed_query(self, text: str) -> list[float]:
+    def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - the interface of LangChain
         """Return a random vector."""
         return [self._random.gauss(0, 1) for _ in range(DIMENSION)]
 
@@ -60,7 +60,7 @@ class Words:
             "".join(
                 self._random.choice(letters) + self._random.choice("aeiou") for _ in range(self._random.randint(2, 4))
             )
-            for _ in range(20_000)
+            for size in self._random.choices((2, 3, 4), k=20_000)
         ]
         self._weights = [1 / rank for rank in range(1, len(self._words) + 1)]
 
