@@ -1,4 +1,4 @@
-"""Measure search in the embedded store: all rankings, filters, lifecycle expansion and zoom, without the embedding call.
+"""Measure search in the embedded store: rankings, filters, lifecycle expansion and zoom, without the embedding call.
 
 Usage: python benchmarks/search_latency.py [--users 1] [--memories 10000] [--turns 10000] [--repeats 50]
 
