@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 
@@ -14,18 +15,24 @@ from dualmem.identity import memory_id
 from dualmem.ingestion.consolidation import consolidate_memories
 from dualmem.ingestion.grounding import SAME_CLAIM, supported_by
 from dualmem.records import EvidenceItem, Memory, ModelCall, Recollection, Source, Turn, Usage
-from dualmem.retrieval.text import similarity
+from dualmem.retrieval.text import similarity, tokens
 from dualmem.state import DeliberationState
 from dualmem.stores.commit import Commit
 from dualmem.tracing import annotate_run
 
 STEP = "deliberate.remember"
 
+MOST = 8
+"""Facts that an answer can cite by themselves. Where there are more, it rests on what was computed from them."""
+
+_LEADING_NAME = re.compile(r"[^\W\d_a-z][\w-]*(?:\s+[^\W\d_a-z][\w-]*)*")
+
 
 async def remember(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
     """Make memories of the facts the answer cites, through the same consolidation as any other memory.
 
-    So they can be superseded, and asking again takes the fast route. Where that fails the answer stands all the
+    So they can be superseded, and asking again takes the fast route. The items of a sum are no such facts: many at
+    once, each of little use alone. Where that fails the answer stands all the
     same. Calls that came after the answer (its grade, these decisions) join the account here.
     """
     started = time.time()
@@ -56,6 +63,8 @@ async def _write_back(state: DeliberationState, context: Context) -> tuple[list[
     """Return the calls it took, and the ids of the new memories."""
     recollection, user_id = state["recollection"], state["user_id"]
     cited = [item for item in recollection.evidence if item.cited and item.memory_id is None]
+    if len(cited) > MOST:
+        return [], ()
     final = recollection.final
     graded = final is not None and final.passed and final.policy == "quality"
     async with context.store.writer(user_id):
@@ -108,7 +117,7 @@ def _memory(item: EvidenceItem, sources: list[Turn], witness: tuple[Turn, str] |
         text=item.text,
         kind="fact",
         speaker=first.speaker,
-        subject=first.speaker,
+        subject=_subject(item.text) or first.speaker,
         valid=item.valid,
         known_at=first.said_at or now,
         recorded_at=now,
@@ -116,3 +125,10 @@ def _memory(item: EvidenceItem, sources: list[Turn], witness: tuple[Turn, str] |
         origin="deliberation",
         position=first.position,
     )
+
+
+def _subject(text: str) -> str:
+    """Return the name that a statement begins with, "" where it begins with none; facts name whom they are about."""
+    found = _LEADING_NAME.match(text)
+    name = found[0] if found is not None and found[0][0].isupper() else ""
+    return name if tokens(name) else ""

@@ -135,6 +135,16 @@ async def test_every_item_is_counted_though_few_go_into_the_prompt(open_memory: 
     assert model.prompts[-1][1][-1].text.count("[F") == 5
 
 
+async def test_the_items_of_a_sum_are_not_written_back(open_memory: Open, chat_of: Make) -> None:
+    lines = [f"Nora: Coffee number {number} cost {number} euros, for all." for number in range(1, 31)]
+    script = {"deliberate.extract": read_expenses, "answer": lambda prompt: answer_from_computed(prompt, "sum of")}
+    found, model = await deliberated(
+        open_memory, chat_of(*lines), script, "How much did Nora pay in total?", chunk_turns=60
+    )
+    assert sum(item.cited for item in found.evidence) == 30
+    assert (found.remembered, model.calls("consolidate")) == ((), 0)
+
+
 async def test_an_amount_that_the_model_worked_out_itself_is_not_added_up(open_memory: Open, chat_of: Make) -> None:
     def adding(prompt: str) -> dict[str, Any]:
         reply = read_expenses(prompt)

@@ -144,6 +144,35 @@ async def test_an_injected_instruction_is_kept_as_what_someone_said_at_most(open
     assert "Ana lives in Porto." in active
 
 
+@pytest.mark.parametrize(
+    ("fact", "subject"),
+    [
+        ("Carol Díaz bought the old mill by the river.", "Carol Díaz"),
+        ("The old mill by the river was bought.", "Ana"),
+        ("mill by the river was bought", "Ana"),
+    ],
+)
+async def test_a_memory_is_about_whom_its_fact_names(open_memory: Open, chat_of: Make, fact: str, subject: str) -> None:
+    """Else what one says of another could take the place of what is known of the one."""
+    await open_memory(strategy="verbatim").remember(
+        chat_of(
+            "Ana: Carol Díaz bought the old mill by the river, for a song, and told nobody at home about her plans"
+        ),
+        user_id="ana",
+    )
+    model = ScriptedChatModel(
+        script={
+            "deliberate.extract": {"facts": [{"turns": [1], "fact": fact, "score": 9}]},
+            "answer": {"cites": ["F1"], "found": True, "answer": "The old mill."},
+            "consolidate": {"decisions": []},
+        }
+    )
+    memory = open_memory(model, gate="always")
+    (kept,) = (await memory.recall("Which mill was bought?", user_id="ana")).remembered
+    made = await memory.memory(kept, user_id="ana")
+    assert (made.subject, made.speaker) == (subject, "Ana")
+
+
 async def test_a_fact_that_its_turns_do_not_say_is_not_written_back(open_memory: Open, chat_of: Make) -> None:
     await open_memory(strategy="verbatim").remember(chat_of("Ana: the harbour was full of herons"), user_id="ana")
     fact = {"turns": [1], "fact": "Quentin bought seventeen bicycles near the harbour.", "score": 9}
