@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -74,6 +77,43 @@ async def test_two_clients_use_one_store_at_the_same_time(desk: Callable[[], Cli
         identifier = listed.removeprefix("[").partition("]")[0]
         assert "Forgotten" in said(await other.call_tool("forget", {"memory_id": identifier}))
         assert "no memories" in said(await one.call_tool("list_memories", {}))
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "terminal", "version": "1"},
+    },
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals to send")
+def test_ctrl_c_ends_it_although_its_input_is_open(tmp_path: Path) -> None:
+    script = tmp_path / "command.py"
+    script.write_text(COMMAND, encoding="utf-8")
+    names = {"DUALMEM_CHAT_MODEL": "local", "DUALMEM_EMBEDDING_MODEL": "local"}
+    command = [sys.executable, str(script), "mcp", "--user", "ana", "--store", str(tmp_path / "store")]
+    with subprocess.Popen(  # noqa: S603
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **names},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(json.dumps(HELLO) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "dualmem"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr.read() == ""
 
 
 def test_without_a_model_it_does_not_start(dualmem: Run) -> None:
