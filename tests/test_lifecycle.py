@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualmem.lifecycle import FORGOTTEN, WorkingSet, violations
+from dualmem.lifecycle import AGAIN, FORGOTTEN, WorkingSet, violations
 from dualmem.mending import mend
 from dualmem.records import Interval, Link, Memory
 
@@ -119,6 +119,25 @@ def test_a_late_statement_does_not_change_what_was_known_before_it(a_memory: Mak
         return memory.known_at <= between and (memory.retired_at is None or memory.retired_at > between)
 
     assert [memory.id for memory in working.memories.values() if in_force(memory)] == ["c"]
+
+
+def test_what_says_the_same_as_a_retired_state_is_retired_with_it(a_memory: Make) -> None:
+    """In however many words and hops it was said again; what was told after the change is not."""
+    working = working_set(*(a_memory(name, day) for day, name in enumerate("abcde")), a_memory("late", 20))
+    working.merge("b", "a", reason="", at=NOW)
+    working.merge("c", "b", reason="", at=NOW)
+    working.merge("late", "c", reason="", at=NOW)
+    assert replace(working, "e", "b") == ""
+    assert texts(working, "a") == ["a", "b", "c", "e"]
+    assert active(working) == ["d", "e", "late"]
+    reasons = {
+        key: [(link.reason, link.by) for link in working.memories[key].links if link.relation == "superseded_by"]
+        for key in "abc"
+    }
+    assert reasons == {"a": [(AGAIN, "e")], "b": [(AGAIN, "e")], "c": [("e after b", "e")]}
+    assert violations(working.memories.values()) == []
+    assert working.withdraw("e") == ["c"]
+    assert active(working) == ["c", "d", "e", "late"]
 
 
 def test_a_state_is_not_put_into_a_chain_twice(a_memory: Make) -> None:

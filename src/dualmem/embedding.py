@@ -154,7 +154,9 @@ class Embedder:
 
 def _beginning(text: str, most_tokens: int) -> str:
     """Return as much of a text as is estimated at `most_tokens`."""
-    if len(text) <= most_tokens:
-        return text  # a token has a character at least, in nearly every text
-    tokens = count_tokens(text)
-    return text if tokens <= most_tokens else text[: len(text) * most_tokens // tokens]
+    while len(text) > most_tokens:  # a token has a character at least, in nearly every text
+        tokens = count_tokens(text)
+        if tokens <= most_tokens:
+            break
+        text = text[: min(len(text) - 1, len(text) * most_tokens // tokens)]
+    return text

@@ -23,6 +23,9 @@ MIRROR: Mapping[Relation, Relation] = {
 }
 """What a relation is called from the other side."""
 
+AGAIN = "said again"
+"""The reason of a link from a state to the same state, told later."""
+
 FORGOTTEN = "what stood between them was forgotten"
 """The reason of a link over a state that is gone; the reasons of its own links may tell what it said."""
 
@@ -82,7 +85,8 @@ class WorkingSet:
         """Make `new_id` a state in the chain of `old_id`, in its place by time.
 
         Told or true later than the head, it becomes the head and the old head is retired. An older statement
-        that arrives late takes its place in the history and never retires a newer one.
+        that arrives late takes its place in the history and never retires a newer one. What says the same as a
+        retired state goes into the chain with it, else it would still claim what is over.
 
         Returns:
             "" when it was done, else why it was refused.
@@ -95,18 +99,43 @@ class WorkingSet:
             return "already in another chain"
         if "merged" in {new.state, self.memories[old_id].state}:
             return "merged into another memory"
-        place = sum(1 for state in chain if earlier(state, new))
+        self._insert(new_id, chain, reason, reason, at, by=new)
+        for partner in self._said_again(chain, new):
+            self._insert(partner, self.chain(new_id), AGAIN, reason, at, by=new)
+        self._settle(new_id)
+        return ""
+
+    def _insert(
+        self, memory_id: str, chain: Sequence[Memory], reason: str, later_reason: str, at: datetime, *, by: Memory
+    ) -> None:
+        """Put a memory into a chain at its place by time."""
+        memory = self.memories[memory_id]
+        place = sum(1 for state in chain if earlier(state, memory))
         before = chain[place - 1] if place else None
         after = chain[place] if place < len(chain) else None
         broken = None
         if before is not None and after is not None:
             broken, _ = self._unlink(after.id, before.id, "supersedes")
         if before is not None:
-            self._link(new_id, before.id, "supersedes", reason, at, by=new)
+            self._link(memory_id, before.id, "supersedes", reason, at, by=by)
         if after is not None:
-            self._link(after.id, new_id, "supersedes", reason, at, by=new, replaced=broken)
-        self._settle(new_id)
-        return ""
+            why = later_reason if by.id in {after.id, memory_id} else reason
+            self._link(after.id, memory_id, "supersedes", why, at, by=by, replaced=broken)
+
+    def _said_again(self, chain: Sequence[Memory], new: Memory) -> list[str]:
+        """Return what says the same as states that `new` replaces, is in no chain, and was not told later."""
+        found: dict[str, None] = {}
+        known = {new.id, *(state.id for state in chain)}
+        waiting = [state for state in chain if earlier(state, new)]
+        while waiting:
+            for key in waiting.pop().linked("merged_with"):
+                partner = self.memories.get(key)
+                if partner is None or key in found or key in known or not partner.active:
+                    continue
+                if not partner.linked("supersedes") and earlier(partner, new):
+                    found[key] = None
+                    waiting.append(partner)
+        return list(found)
 
     def withdraw(self, memory_id: str) -> list[str]:
         """Undo the decision by which a memory came into its chain.

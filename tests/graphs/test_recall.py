@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -332,8 +333,6 @@ async def test_the_question_may_be_a_chat(remembered: Any) -> None:
 
 
 async def test_as_of_a_time_the_memory_of_then_answers(remembered: Any, chat_of: Make) -> None:
-    from datetime import UTC, datetime  # noqa: PLC0415
-
     memory, _ = await remembered()
     then = Scope(as_of=datetime(2024, 3, 2, tzinfo=UTC))
     items = await memory.search("Where does Ana live?", user_id="ana", scope=then)
@@ -357,7 +356,7 @@ async def test_valid_at_a_time_the_state_of_then_answers(open_memory: Open, read
         }
         for number, text in enumerate(said, start=1)
     ]
-    decision = {"new": 2, "target": "A", "same": False, "both": False, "sign": "later", "reason": "moved"}
+    decision = {"new": 1, "target": "A", "same": False, "both": False, "sign": "later", "reason": "moved"}
     memory = open_memory(
         reader(extract={"memories": drafts}, consolidate={"decisions": [decision]}), candidate_similarity=0.0
     )

@@ -68,7 +68,7 @@ async def find_candidates(
     answers = iter(await context.store.rank_memories(asked))
     found = [next(answers) if ranking.limit else [] for ranking in rankings]
     stored = {memory.id: memory for row in found for memory, _ in row}
-    working.load((await context.store.with_chains(user_id, stored.values())).values())
+    working.load((await context.store.with_chains(user_id, stored.values(), partners=True)).values())
 
     least = settings.similarity if settings.strategy == "mem0star" else settings.candidate_similarity
     cases: list[tuple[Memory, list[Memory]]] = []
