@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import signal
+import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -228,3 +231,25 @@ async def test_fifty_thousand_memories_without_lag(tmp_path: Path, a_memory: Cal
                 assert await page.evaluate("document.querySelectorAll('*').length") < 3000
             await at(page, access, "/memories?user=ana&page=1000")
             assert await page.locator(".row").count() == 50
+
+
+async def test_the_command_serves_until_it_is_interrupted(
+    mara: tuple[DualMem, dict[str, Memory]], shared_store: Path
+) -> None:
+    store = shutil.copytree(shared_store, Path("copy"))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from dualmem.cli import main; main()"),
+        *("explore", "--store", str(store), "--user", "mara", "--no-browser", "--json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = (await process.stdout.readuntil(b"}")).decode()
+    async with browsing() as page:
+        await page.goto(json.loads(said)["url"])
+        assert "mara" in await page.inner_text("h1")
+        assert "token" not in page.url
+    process.send_signal(signal.SIGINT)
+    assert await process.wait() == 0
+    assert await process.stderr.read() == b""

@@ -164,6 +164,7 @@ async def test_a_conversation_shows_what_each_turn_gave_rise_to(mara: Made, expl
     assert "<li class=" not in turns[1].partition('<ul class="made">')[2]
     assert "not read yet" in turns[27]
     assert "mara-and-ben" in (await browser.get("/conversations", user="mara")).text
+    assert "mara-and-ben</a>" not in (await browser.get("/conversations", user="mara", page=2)).text
 
 
 async def test_search_shows_what_each_ranking_gave(mara: Made, explore: Any) -> None:

@@ -18,6 +18,7 @@ from dualmem.errors import InputError, NotFound
 from dualmem.explorer.drawing import WIDTH, Span, bars, lifeline, stack, ticks
 from dualmem.explorer.export import export
 from dualmem.explorer.marking import marked
+from dualmem.explorer.rendering import turn_href
 from dualmem.records import Interval, Memory
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -117,3 +118,11 @@ async def test_hostile_content_is_text_in_the_exported_file(
     assert "<script" not in page
     assert "<i>eve" not in page
     assert page.count("</style>") == 1
+
+
+def test_a_turn_is_found_on_its_page(a_turn: Callable[..., Any]) -> None:
+    assert turn_href("ana", a_turn(number=0)) == "/conversation?user=ana&id=chat#turn-0"
+    assert (
+        turn_href("a/b", a_turn(number=250, conversation_id="x&y"))
+        == "/conversation?user=a%2Fb&id=x%26y&page=3#turn-250"
+    )

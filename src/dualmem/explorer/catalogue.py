@@ -21,6 +21,7 @@ from dualmem.stores.payload import is_any, of_user
 
 USERS_ON_PAGE: Final = 50
 TURNS_ON_PAGE: Final = 100
+CONVERSATIONS_ON_PAGE: Final = 100
 OFFERED: Final = 300
 """Most values a field of a form offers."""
 

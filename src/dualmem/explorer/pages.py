@@ -12,7 +12,14 @@ from starlette.responses import HTMLResponse, Response
 from dualmem.cleaning import clean_text, clean_user_id
 from dualmem.context import Context
 from dualmem.errors import DualmemError, InputError, ModelNotConfigured
-from dualmem.explorer.catalogue import TURNS_ON_PAGE, USERS_ON_PAGE, Catalogue, Offers, UserRow
+from dualmem.explorer.catalogue import (
+    CONVERSATIONS_ON_PAGE,
+    TURNS_ON_PAGE,
+    USERS_ON_PAGE,
+    Catalogue,
+    Offers,
+    UserRow,
+)
 from dualmem.explorer.drawing import Span, bars, ticks
 from dualmem.explorer.views import PAGE, View
 from dualmem.memory import DualMem
@@ -218,13 +225,19 @@ class Pages:
 
     async def conversations(self, request: Request) -> Response:
         """Show a user's conversations."""
-        site, user_id = self._site, user_of(request)
+        site, user_id, page = self._site, user_of(request), page_of(request)
         await site.catalogue.user(user_id)
+        conversations = await site.catalogue.conversations(user_id)
+        shown = list(conversations.items())[(page - 1) * CONVERSATIONS_ON_PAGE : page * CONVERSATIONS_ON_PAGE]
         return site.render(
             "conversations.html",
             user=user_id,
             section="conversations",
-            conversations=await site.catalogue.conversations(user_id),
+            conversations=shown,
+            total=len(conversations),
+            turns=sum(conversations.values()),
+            page=page,
+            pages=_pages(len(conversations), CONVERSATIONS_ON_PAGE),
         )
 
     async def conversation(self, request: Request) -> Response:

@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dualmem.explorer.catalogue import TURNS_ON_PAGE
 from dualmem.explorer.drawing import WIDTH, lifeline, stack
 from dualmem.explorer.views import KINDS, STATUSES, as_input
 from dualmem.prompting import describe_instant
-from dualmem.records import Interval, Memory
+from dualmem.records import Interval, Memory, Turn
 from dualmem.retrieval.times import describe
 
 RELATIONS = {
@@ -40,7 +41,14 @@ def make_environment() -> Environment:
         day=day, moment=said, iso=iso, when=when, short=short, as_input=as_input, plural=plural, number=number
     )
     environment.globals.update(
-        href=href, lifeline=lifeline, stack=stack, WIDTH=WIDTH, KINDS=KINDS, STATUSES=STATUSES, RELATIONS=RELATIONS
+        href=href,
+        turn_href=turn_href,
+        lifeline=lifeline,
+        stack=stack,
+        WIDTH=WIDTH,
+        KINDS=KINDS,
+        STATUSES=STATUSES,
+        RELATIONS=RELATIONS,
     )
     return environment
 
@@ -54,6 +62,13 @@ def href(path: str, /, **query: Any) -> str:
     """Return an address inside the explorer; ids may hold any characters, so they are in its query."""
     pairs = [(key, value) for key, value in query.items() if value not in {None, ""}]
     return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def turn_href(user_id: str, turn: Turn) -> str:
+    """Return the address of a turn: the page of its conversation that it is on, and its place there."""
+    page = turn.position // TURNS_ON_PAGE + 1
+    address = href("/conversation", user=user_id, id=turn.conversation_id, page=page if page > 1 else None)
+    return f"{address}#turn-{turn.position}"
 
 
 def day(instant: datetime | None) -> str:
