@@ -83,6 +83,6 @@ def _recollection(
         evidence=evidence_of(state["packed"], answer),
         calls=[*state.get("calls", []), *calls],
         spans=[*state.get("spans", []), mine],
-        degraded_reason=reason,
+        degraded_reason=reason or state.get("ranking_failure", ""),
         dropped=state["packed"].dropped,
     )

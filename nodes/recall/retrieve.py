@@ -36,6 +36,8 @@ async def retrieve(state: RecallState, runtime: Runtime[Context]) -> RecallState
         "packed": packed,
         "stored": found.stored,
         "standing": [memory.text for memory in standing],
+        "ranking_failure": found.degraded,
+        "calls": list(found.calls),
     }
     if scope is not None:
         update["scope"] = scope

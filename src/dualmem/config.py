@@ -209,10 +209,22 @@ class Options(BaseModel):
         True, description="Show earlier states and conflicting memories with what was found."
     )
     temporal: bool = Field(True, description="Use and show dates.")
-    rerank: Literal["lexical", "none"] = Field("lexical", description="How evidence units are reordered.")
+    rerank: Literal["lexical", "compressor", "model", "none"] = Field(
+        "lexical",
+        description="How evidence units are reordered: by words and dates, by `rerank_model` or a LangChain document "
+        "compressor, or by one more call of the chat model.",
+    )
+    rerank_model: str | None = Field(
+        None, description="A cross-encoder of fastembed, such as `Xenova/ms-marco-MiniLM-L-6-v2` (extra `rerank`)."
+    )
     zoom_turns: int = Field(6, ge=0, le=100, description="Strongest units shown with their source turns; 0 is off.")
     context_tokens: int = Field(3000, ge=64, description="Budget of the evidence in the answer prompt, in tokens.")
-    memory_filter: Literal["model", "off"] = Field("off", description="Let a model call keep only what helps.")
+    memory_filter: Literal["model", "score", "off"] = Field(
+        "off", description="Let a model call keep only what helps, or keep what scores at least `filter_score`."
+    )
+    filter_score: float = Field(
+        0.5, description="Least score of a unit; a cross-encoder's own, or beside a best of about 1 without one."
+    )
     stream_tokens: bool = Field(
         False,
         description="Give the words of an answer as custom events while they are written; the gate may still replace "

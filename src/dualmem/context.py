@@ -25,6 +25,7 @@ from dualmem.models import make_chat, make_embedder
 from dualmem.stores.store import Store, open_backend
 
 if TYPE_CHECKING:
+    from langchain_core.documents import BaseDocumentCompressor
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
     from langgraph.graph.state import CompiledStateGraph
@@ -45,13 +46,17 @@ class Resources:
         chat_model: A LangChain chat model, in place of the one `settings` names.
         embeddings: LangChain embeddings, in place of those `settings` names.
         backend: A vector database, in place of the one `settings` names.
+        reranker: A document compressor that orders evidence where `rerank` is `compressor`, in place of the
+            cross-encoder `settings` names.
     """
 
     settings: Settings
     chat_model: BaseChatModel | None = None
     embeddings: Embeddings | None = None
     backend: Backend | None = None
+    reranker: BaseDocumentCompressor | None = None
     _chats: dict[tuple[Any, ...], Chat] = field(default_factory=dict, repr=False)
+    _rerankers: dict[str, BaseDocumentCompressor] = field(default_factory=dict, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @cached_property
@@ -82,6 +87,29 @@ class Resources:
             if key not in self._chats:
                 self._chats[key] = make_chat(settings, self.chat_model)
             return self._chats[key]
+
+    def make_reranker(self, settings: Settings) -> BaseDocumentCompressor:
+        """Return the compressor that orders evidence; a cross-encoder is made once, since loading it is slow.
+
+        Raises:
+            ModelNotConfigured: There is none, and none is named.
+        """
+        if self.reranker is not None:
+            return self.reranker
+        if settings.rerank_model is None:
+            message = (
+                "no reranker is configured; set DUALMEM_RERANK_MODEL to a cross-encoder of fastembed, or give a "
+                "LangChain document compressor as `reranker`"
+            )
+            raise ModelNotConfigured(message)
+        with self._lock:
+            if settings.rerank_model not in self._rerankers:
+                from dualmem.retrieval.cross_encoder import CrossEncoder  # noqa: PLC0415 - only where it is used
+
+                self._rerankers[settings.rerank_model] = CrossEncoder(
+                    name=settings.rerank_model, cache_dir=settings.cache_dir
+                )
+            return self._rerankers[settings.rerank_model]
 
     async def close(self) -> None:
         """Release the store."""

@@ -48,6 +48,7 @@ from dualmem.transfer import exported, import_lines
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from langchain_core.documents import BaseDocumentCompressor
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
     from langgraph.graph.state import CompiledStateGraph
@@ -65,6 +66,7 @@ class DualMem:
         chat_model: A LangChain chat model, in place of the one the settings name.
         embeddings: LangChain embeddings, in place of those the settings name.
         backend: A vector database, in place of the one the settings name.
+        reranker: A LangChain document compressor that orders evidence where `rerank` is `compressor`.
         options: Single settings, over `settings`.
 
     Raises:
@@ -78,10 +80,13 @@ class DualMem:
         chat_model: BaseChatModel | None = None,
         embeddings: Embeddings | None = None,
         backend: Backend | None = None,
+        reranker: BaseDocumentCompressor | None = None,
         **options: Any,
     ) -> None:
         settings = settings.override(options) if settings is not None else load_settings(**options)
-        self.resources = Resources(settings, chat_model=chat_model, embeddings=embeddings, backend=backend)
+        self.resources = Resources(
+            settings, chat_model=chat_model, embeddings=embeddings, backend=backend, reranker=reranker
+        )
 
     @property
     def settings(self) -> Settings:

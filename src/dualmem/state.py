@@ -62,6 +62,8 @@ class RecallState(RecallInput, RecallOutput, total=False):
     """The user's standing instructions."""
     stored: bool
     """Whether there is anything stored for the user."""
+    ranking_failure: str
+    """Why the evidence is in a worse order than it could be; "" if it is not."""
     drafted: Answer
     """The fast answer."""
     candidates: list[Answer]

@@ -34,6 +34,7 @@ STEPS: dict[str, str] = {
     "consolidate": "Decide for each new memory, as JSON.",
     "update": "Choose an operation for each new memory, as JSON.",
     "evolve": "List the relations, as JSON.",
+    "rerank": "Task: order the lines",
     "filter": "Task: pick the lines",
     "answer": "Task: answer the question",
     "gate": "Task: grade an answer",

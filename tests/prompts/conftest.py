@@ -25,6 +25,7 @@ from dualmem.prompts import (
     mem0star_update,
     memory_filter,
     pair_comparison,
+    rerank,
     rubric_judge,
 )
 from dualmem.prompts.evidence import evidence_part, facts_part
@@ -117,6 +118,7 @@ def rendered(
         "answer_without_evidence": answer.render(evidence_part([], {}), question, labels=[]),
         "gate": gate.render(evidence, question, "In München.", asked_at=ASKED_AT),
         "memory_filter": memory_filter.render(evidence, question, labels=labels),
+        "rerank": rerank.render(evidence, question, labels=labels),
         "agreement": agreement.render(["In München.", "München", "Köln"], question, policy="majority"),
         "chunk_extraction": chunk_extraction.render([], turns, question, least=5),
         "chunk_extraction_with_context": chunk_extraction.render(

@@ -39,6 +39,7 @@ NAMES = (
     "mem0star_update",
     "memory_filter",
     "pair_comparison",
+    "rerank",
     "rubric_judge",
 )
 Rendered = dict[str, Prompt[Any]]
@@ -137,7 +138,7 @@ def common_prefix(left: Prompt[Any], right: Prompt[Any]) -> str:
     return shorter[:place]
 
 
-@pytest.mark.parametrize("other", ["gate", "memory_filter", "answer_with_wishes"])
+@pytest.mark.parametrize("other", ["gate", "memory_filter", "rerank", "answer_with_wishes"])
 def test_prompts_over_evidence_begin_alike_up_to_the_task(other: str, rendered: Rendered) -> None:
     assert "</evidence>\n\nTask: " in common_prefix(rendered["answer"], rendered[other])
 

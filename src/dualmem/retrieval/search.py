@@ -10,12 +10,14 @@ from typing import Final
 
 from dualmem.clocks import seen_at
 from dualmem.context import Context
-from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, Scope, Turn
+from dualmem.errors import ModelUnavailable
+from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, ModelCall, Scope, Turn
 from dualmem.retrieval.fusion import Ranked, fuse
+from dualmem.retrieval.reranking import rerank_units
 from dualmem.retrieval.text import sparse_query, tokens
 from dualmem.retrieval.times import find
 from dualmem.retrieval.turns import ScoredTurns, score_turns
-from dualmem.retrieval.units import expand, rerank
+from dualmem.retrieval.units import expand
 from dualmem.stores.backend import Condition, Ranking, Sparse
 from dualmem.stores.payload import active_memories
 
@@ -38,6 +40,10 @@ class Found:
     """Whether the user has any memory or turn at all."""
     asked_for: Interval | None = None
     """The time the question names."""
+    calls: tuple[ModelCall, ...] = ()
+    """Those of a reranker."""
+    degraded: str = ""
+    """Why the order is worse than it could be: a model that failed."""
 
 
 async def search(
@@ -54,7 +60,7 @@ async def search(
     source turns shown with the strongest units. Nothing is created by looking.
 
     Raises:
-        ModelUnavailable: The embedding model failed.
+        ModelUnavailable: The embedding model failed, and the question has no words to search by.
         StoreError: The store cannot be read.
     """
     settings = context.settings
@@ -63,7 +69,7 @@ async def search(
         return Found((), stored=False)
     scope = scope or Scope()
     asked_for = _time_asked_for(question, asked_at) if settings.temporal else None
-    vector = await context.embedder.query(question)
+    vector, failure = await _embedded(question, context)
     turns: ScoredTurns | None = None
     if "turns" in settings.rankings:
         turns = await score_turns(context, user_id, question, vector, most=max(settings.top_k, _TRACED), scope=scope)
@@ -76,11 +82,25 @@ async def search(
     units = expand(candidates, known, lifecycle=settings.expand_lifecycle)
     if turns is not None:
         units = _merged(units, _bare(turns, units, settings.weights.get("turns", 1.0)))
-    if settings.rerank == "lexical":
-        units = rerank(units, question, asked_for)
-    units = await _zoomed(units, context, user_id)
+    ordered = await rerank_units(units, question, asked_for, context, asked_at=asked_at)
+    units = await _zoomed(ordered.units, context, user_id)
     stored = bool(units) or any(await store.count(user_id))
-    return Found(tuple(units), stored=stored, asked_for=asked_for)
+    degraded = "; ".join(filter(None, (failure, ordered.failure)))
+    return Found(tuple(units), stored=stored, asked_for=asked_for, calls=ordered.calls, degraded=degraded)
+
+
+async def _embedded(question: str, context: Context) -> tuple[Sequence[float] | None, str]:
+    """Return the question's vector; where its model fails and there are words to go by, None and what failed.
+
+    Raises:
+        ModelUnavailable: The embedding model failed, and the question has no words to search by.
+    """
+    try:
+        return await context.embedder.query(question), ""
+    except ModelUnavailable as error:
+        if not tokens(question):
+            raise
+        return None, f"searched by words alone: {error}"
 
 
 def _as_seen(
@@ -103,7 +123,7 @@ def _memory_rankings(
     context: Context,
     user_id: str,
     question: str,
-    vector: Sequence[float],
+    vector: Sequence[float] | None,
     scope: Scope,
     asked_for: Interval | None,
 ) -> list[Ranking]:
@@ -111,13 +131,13 @@ def _memory_rankings(
     where = active_memories(user_id, scope)
     words = sparse_query(tokens(question))
     rankings = []
-    if "semantic" in chosen:
+    if "semantic" in chosen and vector is not None:
         rankings.append(Ranking("semantic", RANKED, where, "semantic", vector))
     if words.indices:
         rankings += [
             Ranking(name, RANKED, where, name, words) for name in ("keyword", "template", "topic") if name in chosen
         ]
-    if "time" in chosen and asked_for is not None:
+    if "time" in chosen and asked_for is not None and vector is not None:
         low, high = asked_for.start, asked_for.end
         meets = []
         if high is not None:

@@ -39,7 +39,7 @@ async def score_turns(
     context: Context,
     user_id: str,
     question: str,
-    vector: Sequence[float],
+    vector: Sequence[float] | None,
     *,
     most: int,
     scope: Scope | None = None,
@@ -55,7 +55,7 @@ async def score_turns(
     """
     where = turns_in(user_id, scope)
     words = sparse_query(tokens(question))
-    asked: list[tuple[str, Sequence[float] | Sparse]] = [("semantic", vector)]
+    asked: list[tuple[str, Sequence[float] | Sparse]] = [("semantic", vector)] if vector is not None else []
     if words.indices:
         asked.append(("lexical", words))
     rankings = [Ranking(f"turns.{name}", RANKED, where, name, sought) for name, sought in asked]
