@@ -119,8 +119,8 @@ async def track(path: Path, **options: Any) -> Tracked:
     """
     case = read_json(path)
     if not isinstance(case, Mapping) or not mappings(case.get("queries")):
-        message = f"{path} is no scenario of StructMemEval: it has no queries"
-        raise InputError(message)
+        complaint = f"{path} is no scenario of StructMemEval: it has no queries"
+        raise InputError(complaint)
     (transcript,) = load_file(path)
     question = " ".join(str(query.get("question", "")) for query in mappings(case["queries"])).casefold()
     asked = [word for word in _WORDS if word in question]
