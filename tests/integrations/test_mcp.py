@@ -12,8 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from dualmem import DualMem
-from dualmem.errors import InvalidUser, ModelUnavailable
-from dualmem.integrations.mcp import build_server
+from dualmem.errors import InvalidUser, ModelUnavailable, StoreLocked
+from dualmem.integrations.mcp import TRIES, build_server
 
 
 def said(result: Any) -> str:
@@ -67,6 +67,67 @@ async def test_what_goes_wrong_is_a_tool_error(talking: Callable[..., DualMem], 
 def test_a_blank_user_is_refused(talking: Callable[..., DualMem], user: str) -> None:
     with pytest.raises(InvalidUser):
         build_server(talking(), user_id=user)
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
+    """Let the store be open elsewhere for the first `times` openings; return what happens to it."""
+
+    def lock(times: int) -> list[str]:
+        happened: list[str] = []
+        look, close = DualMem.memories, DualMem.close
+
+        async def memories(self: DualMem, **given: Any) -> Any:
+            happened.append("opened")
+            if happened.count("opened") <= times:
+                message = "the store is open in another process"
+                raise StoreLocked(message)
+            return await look(self, **given)
+
+        async def closing(self: DualMem) -> None:
+            happened.append("closed")
+            await close(self)
+
+        monkeypatch.setattr(DualMem, "memories", memories)
+        monkeypatch.setattr(DualMem, "close", closing)
+        monkeypatch.setattr("dualmem.integrations.mcp.PAUSE", 0.0)
+        return happened
+
+    return lock
+
+
+async def test_a_shared_store_is_waited_for_and_closed_after_each_call(
+    talking: Callable[..., DualMem], locked: Callable[[int], list[str]]
+) -> None:
+    memory = talking()
+    happened = locked(2)
+    async with Client(build_server(memory, user_id="ana", share_store=True)) as client:
+        for _ in range(2):
+            assert "no memories" in said(await client.call_tool("list_memories", {}))
+    assert happened == ["opened", "closed"] * 4
+
+
+async def test_a_shared_store_is_not_waited_for_without_end(
+    talking: Callable[..., DualMem], locked: Callable[[int], list[str]]
+) -> None:
+    memory = talking()
+    happened = locked(1000)
+    async with Client(build_server(memory, user_id="ana", share_store=True)) as client:
+        result = await client.call_tool("list_memories", {})
+    assert result.is_error
+    assert "open in another process" in said(result)
+    assert happened == ["opened", "closed"] * TRIES
+
+
+async def test_a_store_of_ones_own_stays_open_and_is_tried_once(
+    talking: Callable[..., DualMem], locked: Callable[[int], list[str]]
+) -> None:
+    memory = talking()
+    happened = locked(1)
+    async with Client(build_server(memory, user_id="ana")) as client:
+        assert (await client.call_tool("list_memories", {})).is_error
+        assert "no memories" in said(await client.call_tool("list_memories", {}))
+    assert happened == ["opened", "opened"]
 
 
 SERVER = textwrap.dedent("""
