@@ -25,7 +25,7 @@ from dualmem.explorer.views import PAGE, View
 from dualmem.memory import DualMem
 from dualmem.models import chat_name
 from dualmem.records import Scope
-from dualmem.retrieval.search import search as find_evidence
+from dualmem.searching.search import search as find_evidence
 
 if TYPE_CHECKING:
     from jinja2 import Environment
