@@ -26,7 +26,7 @@ from dualmem.config import load_settings
 from dualmem.context import Context, Resources
 from dualmem.identity import stable_id
 from dualmem.records import Link, Memory, Source, Turn
-from dualmem.retrieval.search import search
+from dualmem.searching.search import search
 from dualmem.stores.backend import Point
 from dualmem.stores.payload import MEMORIES, TURNS, memory_payload, memory_sparse, specs, turn_payload, turn_sparse
 

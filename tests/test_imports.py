@@ -51,6 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "rebuilding",
         "recollecting",
         "reviewing",
+        "searching",
         "transfer",
     ),
     ("nodes",),

@@ -10,7 +10,7 @@ from dualmem.context import Context
 from dualmem.errors import InputError
 from dualmem.inputs import scope_of, time_of
 from dualmem.retrieval.packing import pack
-from dualmem.retrieval.search import search
+from dualmem.searching.search import search
 from dualmem.state import RecallState
 
 

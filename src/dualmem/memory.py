@@ -39,9 +39,9 @@ from dualmem.records import (
     Undone,
 )
 from dualmem.retrieval.packing import pack
-from dualmem.retrieval.search import search
 from dualmem.retrieval.units import chain_of
 from dualmem.reviewing import effects_of, explain, undo
+from dualmem.searching.search import search
 from dualmem.stores.payload import is_any, of_user
 from dualmem.transfer import exported, import_lines
 

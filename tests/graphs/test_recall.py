@@ -275,7 +275,7 @@ async def test_an_embedding_model_that_is_down_is_no_empty_result(
 
     monkeypatch.setattr(memory.resources.embedder, "query", down)
     with pytest.raises(ModelUnavailable):
-        await memory.recall("Where does Ana live?", user_id="ana")
+        await memory.recall("Where is she?", user_id="ana")
 
 
 @pytest.mark.parametrize(("question", "user_id", "error"), [(" ", "ana", InputError), ("Where?", " ", InvalidUser)])

@@ -19,8 +19,8 @@ from dualmem.prompts import agreement, answer, chunk_extraction, fact_filter, ga
 from dualmem.prompts.evidence import evidence_part, facts_part
 from dualmem.records import Estimate, Fact, PackedContext, Scope, StepCost, Usage
 from dualmem.retrieval.packing import pack
-from dualmem.retrieval.search import search
 from dualmem.retrieval.text import count_tokens
+from dualmem.searching.search import search
 from dualmem.state import Chunk
 
 _LONGEST_ANSWER: Final = "word " * 120

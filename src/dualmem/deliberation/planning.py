@@ -7,7 +7,7 @@ from dualmem.deliberation.chunks import cut_chunks, plan_waves
 from dualmem.deliberation.questions import needs_everything
 from dualmem.errors import ModelError
 from dualmem.records import Scope, Turn
-from dualmem.retrieval.turns import rank_turns
+from dualmem.searching.turns import rank_turns
 from dualmem.state import Chunk
 
 

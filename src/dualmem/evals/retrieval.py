@@ -24,7 +24,7 @@ from dualmem.evals.statistics import estimate
 from dualmem.identity import memory_id
 from dualmem.nodes.ingestion.record import record
 from dualmem.records import EvidenceUnit, Memory, Source, Turn
-from dualmem.retrieval.search import search
+from dualmem.searching.search import search
 from dualmem.state import IngestionState
 from dualmem.stores.commit import Commit
 from dualmem.stores.payload import memory_text, of_user, turn_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from dualmem.records import EvidenceItem, ModelCall, Recollection, Usage
 if TYPE_CHECKING:
     from dualmem.config import Settings
     from dualmem.explorer.pages import Site
+
+logger = logging.getLogger(__name__)
 
 _KEPT: Final = 24
 """Runs kept to be looked at again."""
@@ -129,8 +132,9 @@ class Console:
             raise
         except Exception as error:
             # A fault of ours: whoever follows must not wait for ever.
+            logger.exception("a recall in the explorer failed")
             await run.tell("done", render("failed.html", error=f"{type(error).__name__}: {error}"), last=True)
-            raise
+            return
         costs = self._costs(settings, calls, recollection.timings)
         html = render(
             "recollection.html",

@@ -14,8 +14,8 @@ from dualmem import DualMem
 from dualmem.context import Context
 from dualmem.errors import ConfigurationError, ModelNotConfigured
 from dualmem.retrieval.cross_encoder import CrossEncoder
-from dualmem.retrieval.reranking import Reranked, rerank_units
-from dualmem.retrieval.search import search
+from dualmem.searching.reranking import Reranked, rerank_units
+from dualmem.searching.search import search
 from dualmem.testing import ScriptedChatModel
 
 Chat = Callable[..., list[dict[str, Any]]]

@@ -13,11 +13,11 @@ from dualmem.context import Context
 from dualmem.errors import ModelUnavailable
 from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, ModelCall, Scope, Turn
 from dualmem.retrieval.fusion import Ranked, fuse
-from dualmem.retrieval.reranking import rerank_units
 from dualmem.retrieval.text import sparse_query, tokens
 from dualmem.retrieval.times import find
-from dualmem.retrieval.turns import ScoredTurns, score_turns
 from dualmem.retrieval.units import expand
+from dualmem.searching.reranking import rerank_units
+from dualmem.searching.turns import ScoredTurns, score_turns
 from dualmem.stores.backend import Condition, Ranking, Sparse
 from dualmem.stores.payload import active_memories
 

@@ -10,8 +10,8 @@ import pytest
 from dualmem import DualMem
 from dualmem.context import Context
 from dualmem.records import Scope
-from dualmem.retrieval.search import search
-from dualmem.retrieval.turns import NAMED, score_turns
+from dualmem.searching.search import search
+from dualmem.searching.turns import NAMED, score_turns
 from dualmem.testing import ScriptedChatModel
 
 Chat = Callable[..., list[dict[str, Any]]]

@@ -1,0 +1,1 @@
+"""Search: which memories and turns a question needs, in which order."""
