@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from dualmem.searching.turns import NAMED, score_turns
 from dualmem.testing import ScriptedChatModel
 
 Chat = Callable[..., list[dict[str, Any]]]
+START = datetime(2024, 3, 1, 10, 0, tzinfo=UTC)
+"""When the first line of `chat_of` is said."""
 
 
 async def found_by(memory: DualMem, question: str, **options: Any) -> Any:
@@ -103,3 +106,41 @@ async def test_equal_input_gives_equal_output(
 async def test_nothing_is_made_by_looking(open_memory: Callable[..., DualMem]) -> None:
     found = await found_by(open_memory(), "anything")
     assert (found.units, found.stored) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "texts"),
+    [
+        (1, None, {"Ana likes tea number 1.", "Ana likes tea number 2."}),
+        (None, 0, {"Ana likes tea number 0."}),
+        (1, 1, {"Ana likes tea number 1."}),
+        (5, None, set()),
+    ],
+)
+async def test_a_range_of_time_keeps_out_what_was_said_outside_of_it(
+    open_memory: Callable[..., DualMem],
+    reader: Callable[..., ScriptedChatModel],
+    chat_of: Chat,
+    since: int | None,
+    until: int | None,
+    texts: set[str],
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of(*(f"Ana: Ana likes tea number {n}." for n in range(3))), user_id="ana")
+    first, last = [None if day is None else START + timedelta(days=day) for day in (since, until)]
+    items = await memory.search("tea", user_id="ana", scope=Scope(since=first, until=last))
+    assert {item.text for item in items} == texts
+
+
+async def test_a_scope_holds_for_memories_that_turns_lead_to(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader(), rankings=("turns",))
+    await memory.remember(chat_of("Ana: Ana lives in Porto.", "Ana: Ana likes Porto."), user_id="ana")
+    for scope, texts in (
+        (Scope(kinds=("state",)), {"Ana lives in Porto."}),
+        (Scope(entities=(" ANA ",)), {"Ana lives in Porto.", "Ana likes Porto."}),
+        (Scope(speakers=("Ben",)), set()),
+    ):
+        items = await memory.search("Porto", user_id="ana", scope=scope)
+        assert {item.text for item in items if item.memory_id} == texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
@@ -24,10 +25,19 @@ class Scope(BaseModel):
     speakers: tuple[str, ...] = ()
     kinds: tuple[Kind, ...] = ()
     entities: tuple[str, ...] = ()
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    """Only what was said between these two instants, both included."""
     as_of: AwareDatetime | None = None
     """Answer from what was known at this time (the known-at clock)."""
     valid_at: AwareDatetime | None = None
     """Answer from what held in the world at this time, by all that is known (the event clock)."""
+
+    def covers(self, moment: datetime | None) -> bool:
+        """Whether something said at `moment` lies between `since` and `until`; what has no time lies in no range."""
+        if moment is None:
+            return self.since is None and self.until is None
+        return (self.since is None or moment >= self.since) and (self.until is None or moment <= self.until)
 
     @property
     def dated(self) -> bool:

@@ -19,7 +19,7 @@ from dualmem.retrieval.units import expand
 from dualmem.searching.reranking import rerank_units
 from dualmem.searching.turns import ScoredTurns, score_turns
 from dualmem.stores.backend import Condition, Ranking, Sparse
-from dualmem.stores.payload import active_memories
+from dualmem.stores.payload import active_memories, entity_key
 
 RANKED: Final = 100
 """Memories taken from each ranking; only ids and scores are read."""
@@ -198,14 +198,19 @@ def _bare(turns: ScoredTurns, units: Sequence[EvidenceUnit], weight: float) -> l
 
 
 def _in_scope(memory: Memory, scope: Scope) -> bool:
+    """Whether the filter of `active_memories` lets a memory through that was reached by its turns."""
     if scope.as_of is not None:
         if memory.known_at > scope.as_of or (memory.retired_at is not None and memory.retired_at <= scope.as_of):
             return False
     elif memory.state not in ({"active"} if scope.valid_at is None else {"active", "superseded"}):
         return False
-    return (not scope.kinds or memory.kind in scope.kinds) and (
-        not scope.entities
-        or bool({name.casefold() for name in scope.entities} & {name.casefold() for name in memory.entities})
+    names = {entity_key(name) for name in (*memory.entities, memory.subject)}
+    return (
+        (not scope.conversation_ids or memory.conversation_id in scope.conversation_ids)
+        and (not scope.speakers or memory.speaker in scope.speakers)
+        and (not scope.kinds or memory.kind in scope.kinds)
+        and (not scope.entities or bool(names & {entity_key(name) for name in scope.entities}))
+        and scope.covers(memory.known_at)
     )
 
 

@@ -203,10 +203,7 @@ def active_memories(user_id: str, scope: Scope | None = None, *more: Condition) 
         conditions.append(Condition("known_at", high=moment))
         # A closed range; one microsecond later is "after" at the resolution of a timestamp.
         either = (is_any("state", "active"), Condition("retired_at", low=moment + 1e-6))
-    if scope.conversation_ids:
-        conditions.append(is_any("conversation_id", *scope.conversation_ids))
-    if scope.speakers:
-        conditions.append(is_any("speaker", *scope.speakers))
+    conditions += _common(scope, "known_at")
     if scope.kinds:
         conditions.append(is_any("kind", *scope.kinds))
     if scope.entities:
@@ -218,10 +215,19 @@ def turns_in(user_id: str, scope: Scope | None = None) -> Filter:
     """Return the filter of the turns inside `scope`; a turn has no kind and no entities."""
     scope = scope or Scope()
     conditions = [is_any("user_id", user_id)]
+    conditions += _common(scope, "said_at")
+    if scope.as_of is not None:
+        conditions.append(Condition("said_at", high=scope.as_of.timestamp()))
+    return Filter(tuple(conditions))
+
+
+def _common(scope: Scope, clock: str) -> list[Condition]:
+    """Return the conditions that memories and turns share; `clock` says when something was said."""
+    conditions = []
     if scope.conversation_ids:
         conditions.append(is_any("conversation_id", *scope.conversation_ids))
     if scope.speakers:
         conditions.append(is_any("speaker", *scope.speakers))
-    if scope.as_of is not None:
-        conditions.append(Condition("said_at", high=scope.as_of.timestamp()))
-    return Filter(tuple(conditions))
+    if scope.since is not None or scope.until is not None:
+        conditions.append(Condition(clock, low=_seconds(scope.since), high=_seconds(scope.until)))
+    return conditions
