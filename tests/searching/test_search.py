@@ -10,9 +10,11 @@ import pytest
 
 from dualmem import DualMem
 from dualmem.context import Context
-from dualmem.records import Scope
+from dualmem.identity import stable_id
+from dualmem.records import Interval, Scope
 from dualmem.searching.search import search
 from dualmem.searching.turns import NAMED, score_turns
+from dualmem.stores.commit import Commit
 from dualmem.testing import ScriptedChatModel
 
 Chat = Callable[..., list[dict[str, Any]]]
@@ -144,3 +146,33 @@ async def test_a_scope_holds_for_memories_that_turns_lead_to(
     ):
         items = await memory.search("Porto", user_id="ana", scope=scope)
         assert {item.text for item in items if item.memory_id} == texts
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        ("What was in May 2020?", {"Ana lives in Porto."}),
+        ("What was in May 2015?", {"Ana ran a race."}),
+        ("What was in May 2010?", set()),
+    ],
+)
+async def test_an_open_end_goes_on_and_what_has_no_date_meets_none(
+    open_memory: Callable[..., DualMem], a_memory: Callable[..., Any], question: str, texts: set[str]
+) -> None:
+    memory = open_memory(rankings=("time",))
+    since = datetime(2016, 1, 1, tzinfo=UTC)
+    race = Interval(start=datetime(2015, 5, 2, tzinfo=UTC), end=datetime(2015, 5, 3, tzinfo=UTC), precision="day")
+    made = (
+        a_memory("home", text="Ana lives in Porto.", valid=Interval(start=since, precision="year")),
+        a_memory("race", text="Ana ran a race.", valid=race),
+        a_memory("tea", text="Ana likes tea."),
+    )
+    store = memory.resources.store
+    async with store.writer("ana"):
+        await store.commit(Commit("ana", tuple(replace_id(each) for each in made)))
+    found = await found_by(memory, question)
+    assert {unit.members[0].memory.text for unit in found.units} == texts
+
+
+def replace_id(memory: Any) -> Any:
+    return memory.model_copy(update={"id": stable_id("memory", memory.id)})

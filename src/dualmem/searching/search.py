@@ -18,11 +18,14 @@ from dualmem.retrieval.times import find
 from dualmem.retrieval.units import expand
 from dualmem.searching.reranking import rerank_units
 from dualmem.searching.turns import ScoredTurns, score_turns
-from dualmem.stores.backend import Condition, Ranking, Sparse
+from dualmem.stores.backend import Condition, Filter, Ranking, Sparse
 from dualmem.stores.payload import active_memories, entity_key
 
 RANKED: Final = 100
 """Memories taken from each ranking; only ids and scores are read."""
+
+_EVER: Final = 1e15
+"""Later than any date, in seconds."""
 
 _TRACED: Final = 30
 """Best turns whose memories are looked up; the memories of the others are found by their own rankings."""
@@ -138,14 +141,26 @@ def _memory_rankings(
             Ranking(name, RANKED, where, name, words) for name in ("keyword", "template", "topic") if name in chosen
         ]
     if "time" in chosen and asked_for is not None and vector is not None:
-        low, high = asked_for.start, asked_for.end
-        meets = []
-        if high is not None:
-            meets.append(Condition("valid_start", high=high.timestamp()))
-        if low is not None:
-            meets.append(Condition("valid_end", low=low.timestamp()))
-        rankings.append(Ranking("time", RANKED, active_memories(user_id, scope, *meets), "semantic", vector))
+        rankings.append(Ranking("time", RANKED, _meeting(where, asked_for), "semantic", vector))
     return rankings
+
+
+def _meeting(where: Filter, asked_for: Interval) -> Filter:
+    """Return the filter of memories whose time has an instant in common with `asked_for`.
+
+    An end that is not known is open ("since 2016"); a memory without any date is not among them.
+    """
+    low = None if asked_for.start is None else asked_for.start.timestamp()
+    high = None if asked_for.end is None else asked_for.end.timestamp()
+    meets = []
+    if high is not None:
+        meets.append(Condition("valid_start", high=high, or_missing=True))
+    if low is not None:
+        meets.append(Condition("valid_end", low=low, or_missing=True))
+    dated = (Condition("valid_start", high=_EVER), Condition("valid_end", high=_EVER))
+    # The filter of another time than now has alternatives of its own; there an open date must have a start.
+    either = where.either or dated
+    return Filter((*where.conditions, *meets, *(dated[:1] if where.either else ())), either)
 
 
 async def _candidates(
