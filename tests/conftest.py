@@ -303,12 +303,3 @@ async def open_memory(shared_store: Path) -> AsyncIterator[Callable[..., DualMem
 def as_json() -> Callable[[Any], str]:
     """Write a value as JSON, as a model would."""
     return lambda value: json.dumps(value, ensure_ascii=False)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect the tests to fail that show a fault which is known and not mended yet."""
-    listed = (Path(__file__).parent / "known_faults.txt").read_text(encoding="utf-8").splitlines()
-    known = {line for line in listed if line and not line.startswith("#")}
-    for item in items:
-        if known & {item.nodeid, item.nodeid.partition("[")[0]}:
-            item.add_marker(pytest.mark.xfail(reason="a known fault, see known_faults.txt", strict=True))
