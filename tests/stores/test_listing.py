@@ -13,7 +13,7 @@ from dualmem import DualMem
 from dualmem.records import Interval, Memory
 from dualmem.stores.listing import TimeField
 from dualmem.stores.payload import is_any, of_user
-from dualmem.stores.store import Commit
+from dualmem.stores.commit import Commit
 
 
 @pytest.fixture(params=["embedded", "in memory"])
