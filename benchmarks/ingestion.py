@@ -1,0 +1,146 @@
+"""Measure how a conversation is remembered: model calls, calls in sequence, tokens and time, beside other libraries.
+
+Usage: python benchmarks/ingestion.py LOCOMO_FILE [--sessions 4] [--latencies 0 0.2] [--peers PYTHON]
+
+Every library reads the same messages and asks the same stub server (stub_server.py), whose embeddings are warm after a
+first round that is not reported. `--peers` names the Python of an environment with `peers.txt` installed. A JSON line
+for each library, pattern and latency. `limit_s` is the number of calls in sequence times the latency: no ingestion that
+asks these calls in this order can take less. `under_way_s` is how long a call was under way as the server saw it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from stub_server import StubServer
+
+from dualmem import DualMem, load_settings
+from dualmem.loaders import load_file
+from dualmem.records import Transcript
+
+PEERS = ("mem0", "langmem per pair", "langmem per session")
+
+
+def memory_at(url: str, store: Path, **options: Any) -> DualMem:
+    """Return a memory whose models are the stub's."""
+    models = {"chat_model": "openai:stub", "embedding_model": "openai:all-MiniLM-L6-v2", "base_url": url}
+    return DualMem(load_settings(store=str(store), **models, **options))
+
+
+def by_session(transcript: Transcript) -> list[Transcript]:
+    """Return one transcript for each session, in order."""
+    sessions = dict.fromkeys(message.session for message in transcript.messages)
+    return [
+        transcript.model_copy(
+            update={"messages": tuple(message for message in transcript.messages if message.session == session)}
+        )
+        for session in sessions
+    ]
+
+
+async def remember(url: str, parts: list[Transcript], folder: Path) -> dict[str, Any]:
+    """Remember the parts one after the other; return the seconds it took and how many memories came of it."""
+    async with memory_at(url, folder / "store") as memory:
+        # What opens the store and makes the clients is measured by startup.py.
+        await memory.resources.chat(memory.settings).load()
+        await memory.resources.embedder.dimension()
+        await memory.resources.store.open(create=True)
+        _ = memory.ingestion_graph
+        started, computed = time.perf_counter(), time.process_time()
+        receipts = [await memory.remember(part, user_id="ana") for part in parts]
+        seconds, cpu = time.perf_counter() - started, time.process_time() - computed
+    failures = [failure for receipt in receipts for failure in receipt.failures]
+    assert not failures, failures
+    assert not any(receipt.turns_pending for receipt in receipts)
+    return {"seconds": seconds, "cpu": cpu, "memories": sum(receipt.memories_made for receipt in receipts)}
+
+
+def remember_with_peer(options: argparse.Namespace, library: str, url: str, messages: Path) -> dict[str, Any]:
+    """Let another library remember the messages, in its own environment."""
+    script = Path(__file__).with_name("peers.py")
+    command = [options.peers, str(script), "--library", library, "--url", url, "--messages", str(messages)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the caller's own Python
+    if done.returncode:
+        sys.exit(f"{library}: {done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def plain(parts: list[Transcript]) -> list[list[dict[str, str]]]:
+    """Return the sessions as the other libraries take them: two speakers as user and assistant, names in front."""
+    first = parts[0].messages[0].name
+    return [
+        [
+            {
+                "role": "user" if message.name == first else "assistant",
+                "content": f"{message.name}: {' '.join(message.content.split())}",
+            }
+            for message in part.messages
+        ]
+        for part in parts
+    ]
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Measure every library at every latency and print."""
+    (transcript, *_) = load_file(options.file, limit_sessions=options.sessions)
+    parts = by_session(transcript)
+    patterns = {"dualmem at once": [transcript], "dualmem per session": parts}
+    # One event loop for all: langchain-openai keeps its connections, which belong to a loop, for the whole process.
+    with (
+        StubServer() as server,
+        asyncio.Runner() as runner,
+        tempfile.TemporaryDirectory(prefix="dualmem-ingestion-") as name,
+    ):
+        folder = Path(name)
+        messages = folder / "messages.json"
+        messages.write_text(json.dumps(plain(parts)), encoding="utf-8")
+
+        def once(library: str, latency: float, number: int) -> dict[str, Any]:
+            server.reset(latency)
+            if library in patterns:
+                place = folder / f"{library.replace(' ', '-')}-{number}"
+                found = runner.run(remember(server.url, patterns[library], place))
+            else:
+                found = remember_with_peer(options, library, server.url, messages)
+            counted = server.summary()
+            limit = counted["in_sequence"] * latency
+            return {
+                "library": library,
+                "messages": len(transcript.messages),
+                "memories": found["memories"],
+                "wall_s": round(found["seconds"], 3),
+                "cpu_s": round(found["cpu"], 3),
+                "limit_s": round(limit, 3),
+                "ratio": round(found["seconds"] / limit, 2) if limit else None,
+                **counted,
+            }
+
+        libraries = [*patterns, *(PEERS if options.peers else ())]
+        for library in libraries:
+            once(library, 0.0, -1)
+        for number, latency in enumerate(options.latencies):
+            for library in libraries:
+                print(json.dumps(once(library, latency, number)), flush=True)
+
+
+def main() -> None:
+    """Read the options and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="a conversation of LoCoMo")
+    parser.add_argument("--sessions", type=int, default=4)
+    parser.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.2], help="seconds of a model call")
+    parser.add_argument("--peers", help="Python of an environment with peers.txt installed")
+    measure(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,295 @@
+"""A model server that speaks the OpenAI protocol on loopback, takes a fixed time for each chat call, and counts.
+
+Usage: python benchmarks/stub_server.py [--latency 0.2]
+
+Chat replies follow from the prompts by rule (stub_replies.py). Embeddings are those of all-MiniLM-L6-v2, or made by
+hashing words with `--embeddings hash`, kept for the next time. Prints its URL as JSON. `StubServer` runs it for the
+other scripts, in a process of its own, so that its work is none of theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+LENGTH_OF_TOKEN = 4
+"""Characters of a token in usage; an estimate, the same for everybody."""
+
+
+class Account:
+    """What was asked since the last reset."""
+
+    def __init__(self) -> None:
+        self.latency = 0.0
+        self.calls: list[dict[str, Any]] = []
+        self.prompts: list[str] = []
+        self.embedding_calls = 0
+        self.embedded_texts = 0
+
+    def reset(self, latency: float) -> None:
+        """Start anew."""
+        self.__init__()  # type: ignore[misc]
+        self.latency = latency
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts and times of all chat calls since the last reset."""
+        spans = [(call["start"], call["end"]) for call in self.calls]
+        return {
+            "latency_s": self.latency,
+            "calls": len(self.calls),
+            "in_sequence": in_sequence(spans),
+            "at_once": at_once(spans),
+            "under_way_s": round(union(spans), 3),
+            "tokens_in": sum(call["in"] for call in self.calls),
+            "tokens_out": sum(call["out"] for call in self.calls),
+            "prefix_share": prefix_share(self.prompts),
+            "steps": dict(Counter(call["step"] for call in self.calls)),
+            "embedding_calls": self.embedding_calls,
+            "embedded_texts": self.embedded_texts,
+        }
+
+
+def in_sequence(spans: list[tuple[float, float]]) -> int:
+    """Return the length of the longest chain of calls of which each began when the one before had ended."""
+    length, free = 0, float("-inf")
+    for start, end in sorted(spans, key=lambda span: span[1]):
+        if start >= free:
+            length, free = length + 1, end
+    return length
+
+
+def at_once(spans: list[tuple[float, float]]) -> int:
+    """Return how many calls were under way at the same time at most."""
+    changes = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
+    most = now = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def union(spans: list[tuple[float, float]]) -> float:
+    """Return the seconds in which any call was under way."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def prefix_share(prompts: list[str]) -> float:
+    """Return the share of all characters that an earlier prompt began with, as a cache of exact prefixes holds them.
+
+    In sorted order the prompts that share most stand side by side.
+    """
+    known: list[str] = []
+    shared = 0
+    for prompt in prompts:
+        known.append(prompt)
+        known.sort()
+        place = known.index(prompt)
+        beside = [known[other] for other in (place - 1, place + 1) if 0 <= other < len(known)]
+        shared += max((common(prompt, other) for other in beside), default=0)
+    return round(shared / max(1, sum(map(len, prompts))), 3)
+
+
+def common(left: str, right: str) -> int:
+    """Return how many characters two texts share at their beginning."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if left[:middle] == right[:middle] else (low, middle - 1)
+    return low
+
+
+def application(embeddings: str) -> Any:
+    """Return the server.
+
+    Args:
+        embeddings: `minilm`, or `hash` for vectors made of words.
+    """
+    from starlette.applications import Starlette  # noqa: PLC0415 - the scripts that only start it need none of this
+    from starlette.requests import Request  # noqa: PLC0415
+    from starlette.responses import JSONResponse  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415
+    from stub_replies import UnknownPrompt, reply_to, step_of, text_of  # noqa: PLC0415
+
+    if embeddings == "minilm":
+        from dualmem.local.embeddings import local_embeddings  # noqa: PLC0415
+
+        model: Any = local_embeddings("minilm")
+    else:
+        from dualmem.testing import WordEmbeddings  # noqa: PLC0415
+
+        model = WordEmbeddings(384)
+    account = Account()
+    vectors: dict[str, list[float]] = {}
+
+    async def chat(request: Request) -> JSONResponse:
+        start = time.perf_counter()
+        body = await request.json()
+        messages = body["messages"]
+        prompt = "\n".join(f"{message['role']}: {text_of(message)}" for message in messages)
+        try:
+            step, reply = step_of(messages, body), reply_to(messages, body)
+        except UnknownPrompt as error:
+            return JSONResponse({"error": {"message": str(error), "type": "unknown_prompt"}}, 400)
+        said = (reply.get("content") or "") + "".join(
+            call["function"]["arguments"] for call in reply.get("tool_calls", [])
+        )
+        tokens_in, tokens_out = len(prompt) // LENGTH_OF_TOKEN, len(said) // LENGTH_OF_TOKEN
+        await asyncio.sleep(max(0.0, account.latency - (time.perf_counter() - start)))
+        account.prompts.append(prompt)
+        account.calls.append(
+            {"step": step, "start": start, "end": time.perf_counter(), "in": tokens_in, "out": tokens_out}
+        )
+        return JSONResponse(
+            {
+                "id": f"chatcmpl-{len(account.calls)}",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body.get("model", "stub"),
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": reply,
+                        "finish_reason": "tool_calls" if reply.get("tool_calls") else "stop",
+                    }
+                ],
+                "usage": {
+                    "prompt_tokens": tokens_in,
+                    "completion_tokens": tokens_out,
+                    "total_tokens": tokens_in + tokens_out,
+                },
+            }
+        )
+
+    async def embed(request: Request) -> JSONResponse:
+        body = await request.json()
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        account.embedding_calls += 1
+        account.embedded_texts += len(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+        if missing:
+            vectors.update(zip(missing, await asyncio.to_thread(model.embed_documents, missing), strict=True))
+        packed = body.get("encoding_format") == "base64"
+        data = [
+            {
+                "object": "embedding",
+                "index": place,
+                "embedding": base64.b64encode(struct.pack(f"<{len(vectors[text])}f", *vectors[text])).decode()
+                if packed
+                else vectors[text],
+            }
+            for place, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 0, "total_tokens": 0}
+        return JSONResponse({"object": "list", "data": data, "model": body.get("model", "stub"), "usage": usage})
+
+    async def reset(request: Request) -> JSONResponse:
+        account.reset(float((await request.json())["latency"]))
+        return JSONResponse({})
+
+    async def summary(request: Request) -> JSONResponse:  # noqa: ARG001 - what a route is called with
+        return JSONResponse(account.summary())
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/embeddings", embed, methods=["POST"]),
+            Route("/reset", reset, methods=["POST"]),
+            Route("/summary", summary),
+        ]
+    )
+
+
+class StubServer:
+    """The server in a process of its own, for the time of a `with`.
+
+    Args:
+        embeddings: `minilm` or `hash`.
+    """
+
+    def __init__(self, embeddings: str = "minilm") -> None:
+        self._embeddings = embeddings
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it listens."""
+        command = [sys.executable, str(Path(__file__)), "--embeddings", self._embeddings]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own script
+        assert self._process.stdout is not None
+        self.url = json.loads(self._process.stdout.readline())["url"]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it."""
+        self._process.terminate()
+        self._process.wait()
+
+    def reset(self, latency: float) -> None:
+        """Forget what was counted; from now on a chat call takes `latency` seconds."""
+        self._ask("/reset", {"latency": latency})
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was counted since."""
+        return self._ask("/summary")
+
+    def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        base = self.url.removesuffix("/v1")
+        with urllib.request.urlopen(urllib.request.Request(base + path, data), timeout=30) as reply:  # noqa: S310
+            found: dict[str, Any] = json.loads(reply.read())
+        return found
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Serve until the process is stopped."""
+    import uvicorn  # noqa: PLC0415 - as above
+
+    config = uvicorn.Config(
+        application(options.embeddings), host="127.0.0.1", port=options.port, log_level="error", access_log=False
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    if server.started:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port}/v1"
+        print(json.dumps({"url": url}), flush=True)
+        if options.latency:
+            await asyncio.to_thread(_set_latency, url, options.latency)
+    await serving
+
+
+def _set_latency(url: str, latency: float) -> None:
+    server = StubServer()
+    server.url = url
+    server.reset(latency)
+
+
+def main() -> None:
+    """Read the options and serve."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds of a chat call")
+    parser.add_argument("--embeddings", choices=("minilm", "hash"), default="minilm")
+    parser.add_argument("--port", type=int, default=0, help="by default any that is free")
+    asyncio.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
