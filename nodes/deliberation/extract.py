@@ -18,6 +18,9 @@ from dualmem.records import Fact, ModelCall
 from dualmem.retrieval.times import find
 from dualmem.state import Chunk, ChunkReading, ChunkTask, DeliberationState
 
+MOST_LOST = 3
+"""Turns without a readable reply, one after the other, after which the rest of a chunk is given up."""
+
 
 @dataclass
 class _Read:
@@ -29,6 +32,8 @@ class _Read:
     failed: set[str] = field(default_factory=set)
     """Ids of the turns that could not be read."""
     pending: set[str] = field(default_factory=set)
+    lost: int = 0
+    """Turns that got no readable reply since one was read."""
 
 
 async def extract(state: ChunkTask, runtime: Runtime[Context]) -> DeliberationState:
@@ -78,11 +83,12 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) ->
             reply = await context.chat.ask(prompt)
     except (ReplyTruncated, UnreadableReply) as error:
         read.calls += error.calls
-        divided = halves(chunk)
+        divided = halves(chunk) if read.lost < MOST_LOST else None
         if divided is not None:
             for half in divided:
                 await _read(half, task, context, read)
             return
+        read.lost += 1
         read.failures.append(str(error))
         read.failed |= ids
     except ModelError as error:
@@ -90,6 +96,7 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) ->
         read.failures.append(str(error))
         read.failed |= ids
     else:
+        read.lost = 0
         read.facts += facts_of(chunk, reply.value, least=context.settings.extraction_score, ledger=ledger)
         read.calls += reply.calls
     read.pending -= ids

@@ -17,7 +17,7 @@ from dualmem.state import RecallState
 async def filter_evidence(state: RecallState, runtime: Runtime[Context]) -> RecallState:
     """Drop the evidence units that do not help to answer (D-Mem, filter), by a model's choice or by their score.
 
-    Everything stays where the filter is off, keeps nothing, or fails.
+    Everything stays where the filter is off, keeps nothing, or fails; that it failed is told.
     """
     context = runtime.context
     packed = state["packed"]
@@ -36,7 +36,8 @@ async def filter_evidence(state: RecallState, runtime: Runtime[Context]) -> Reca
     try:
         reply = await context.chat.ask(prompt)
     except ModelError as error:
-        return {"calls": list(error.calls)}
+        failures = [state.get("ranking_failure", ""), f"the filter failed: {error}"]
+        return {"calls": list(error.calls), "ranking_failure": "; ".join(filter(None, failures))}
     kept = set(reply.value.keep)
     units = tuple(
         unit

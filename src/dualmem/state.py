@@ -19,6 +19,7 @@ from dualmem.records import (
     ModelCall,
     PackedContext,
     Recollection,
+    Rejection,
     Route,
     Scope,
     Transcript,
@@ -63,7 +64,7 @@ class RecallState(RecallInput, RecallOutput, total=False):
     stored: bool
     """Whether there is anything stored for the user."""
     ranking_failure: str
-    """Why the evidence is in a worse order than it could be; "" if it is not."""
+    """Why the evidence is in a worse order, or less chosen, than it could be; "" if it is not."""
     drafted: Answer
     """The fast answer."""
     candidates: list[Answer]
@@ -190,6 +191,7 @@ class BatchInput(TypedDict):
     user_id: str
     conversation_id: str
     drafts: list[Draft]
+    rejections: list[Rejection]
     batch_turn_ids: list[str]
 
 
@@ -219,8 +221,8 @@ class WindowReading:
     number: int
     drafts: tuple[Draft, ...] = ()
     read_turn_ids: tuple[str, ...] = ()
-    rejected: tuple[str, ...] = ()
-    """Reasons, one for each draft that was refused."""
+    rejected: tuple[Rejection, ...] = ()
+    """The drafts that were refused."""
     failures: tuple[str, ...] = ()
     unread_turn_ids: tuple[str, ...] = ()
     """Turns of which a part could not be read."""
@@ -244,6 +246,8 @@ class IngestionState(IngestionInput, IngestionOutput, total=False):
     """Windows in a batch."""
     readings: Annotated[list[WindowReading], add]
     drafts: list[Draft]
+    rejections: list[Rejection]
+    """The refused drafts of the batch, to be kept for whoever looks."""
     batch_turn_ids: list[str]
     """Turns that are read to their end with this batch."""
     given_up: Annotated[list[str], add]
@@ -252,6 +256,7 @@ class IngestionState(IngestionInput, IngestionOutput, total=False):
     group: list[str]
     """Ids of the memories a batch review looks at."""
     rejected: Annotated[list[str], add]
+    """Reasons, one for each draft or decision that was refused."""
     tally: Annotated[list[IngestReceipt], add]
     """What each step did, as partial receipts."""
     calls: Calls

@@ -8,6 +8,9 @@ from dualmem.records import Turn
 from dualmem.retrieval.text import count_tokens
 from dualmem.state import Window
 
+LEAST_TOKENS = 32
+"""A turn of fewer tokens is not divided any further: what is in it fits into any reply."""
+
 
 def cut_windows(turns: Sequence[Turn], *, most_turns: int, most_tokens: int, overlap: int) -> list[Window]:
     """Return windows over the pending turns of one conversation.
@@ -85,8 +88,9 @@ def halves(window: Window) -> tuple[Window, Window] | None:
     if len(turns) > 1:
         middle = len(turns) // 2
     else:
-        pieces = split_turn(turns[0], max(1, count_tokens(turns[0].text) // 2))
-        if len(pieces) == 1:
+        tokens = count_tokens(turns[0].text)
+        pieces = split_turn(turns[0], tokens // 2) if tokens >= LEAST_TOKENS else []
+        if len(pieces) < 2:  # noqa: PLR2004
             return None
         turns, middle = tuple(pieces), len(pieces) // 2
     left = Window(window.number, turns[:middle], window.earlier)
