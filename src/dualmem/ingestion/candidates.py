@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
+from operator import mul
 
 from dualmem.config import Settings
 from dualmem.context import Context
@@ -71,6 +73,8 @@ async def find_candidates(
     working.load((await context.store.with_chains(user_id, stored.values(), partners=True)).values())
 
     least = settings.similarity if settings.strategy == "mem0star" else settings.candidate_similarity
+    # Every pair of a batch is compared, so that a vector's length is worked out once.
+    units = [_unit(vector) for vector in vectors]
     cases: list[tuple[Memory, list[Memory]]] = []
     for place, memory in enumerate(new):
         scored = [
@@ -79,22 +83,21 @@ async def find_candidates(
             for other, score in row
             if score >= least
         ]
-        scored += [(score, earlier) for earlier, score in _earlier_in_batch(new, vectors, place) if score >= least]
+        likeness = (sum(map(mul, units[before], units[place])) for before in range(place))
+        scored += [(score, new[before]) for before, score in enumerate(likeness) if score >= least]
         cases.append((memory, _offer(memory, scored, working, settings)))
     return cases
 
 
-def _earlier_in_batch(
-    new: Sequence[Memory], vectors: Sequence[Sequence[float]], place: int
-) -> list[tuple[Memory, float]]:
-    return [(new[before], cosine(vectors[before], vectors[place])) for before in range(place)]
-
-
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
     """Return the cosine of two vectors; 0 where one of them is zero."""
-    dot = sum(a * b for a, b in zip(left, right, strict=True))
-    size = sum(a * a for a in left) * sum(b * b for b in right)
-    return float(dot / size**0.5) if size else 0.0
+    return float(sum(map(mul, _unit(left), _unit(right))))
+
+
+def _unit(vector: Sequence[float]) -> Sequence[float]:
+    """Return a vector of length 1 in the same direction; one that is zero as it is."""
+    size = math.hypot(*vector)
+    return [value / size for value in vector] if size else vector
 
 
 def _offer(memory: Memory, scored: list[tuple[float, Memory]], working: WorkingSet, settings: Settings) -> list[Memory]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -48,8 +49,8 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     """Relate `memories` of one user, given in time order, to what is stored and to each other.
 
     Only memories that have candidates cost a call, and all of them share one, up to `decision_drafts` (MemoryLACE,
-    stage I, step 2). When the model's reply cannot be read, the memories are kept as independent, and that is
-    counted.
+    stage I, step 2); where one call is not enough, all are made at the same time. When the model's reply cannot be
+    read, the memories are kept as independent, and that is counted.
 
     Raises:
         ModelUnavailable: A model could not be reached; nothing was decided.
@@ -73,8 +74,15 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
         decide = _update
     elif context.settings.extraction == "lean":
         decide = _compare
-    for start in range(0, len(cases), size):
-        more, refused, cost = await decide(cases[start : start + size], context)
+    asked = [
+        asyncio.ensure_future(decide(cases[start : start + size], context)) for start in range(0, len(cases), size)
+    ]
+    try:
+        decided = await asyncio.gather(*asked)
+    finally:
+        for asking in asked:
+            asking.cancel()  # where one failed, the others' decisions are worth nothing
+    for more, refused, cost in decided:
         proposals += more
         rejected += refused
         calls += cost
