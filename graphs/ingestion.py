@@ -95,6 +95,7 @@ def _integrating(resources: Resources | None) -> Any:
             "user_id": state["user_id"],
             "conversation_id": state["conversation_id"],
             "drafts": state["drafts"],
+            "rejections": state.get("rejections", []),
             "batch_turn_ids": state["batch_turn_ids"],
         }
         async with context.store.writer(state["user_id"]):

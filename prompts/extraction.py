@@ -12,9 +12,9 @@ from dualmem.prompting import (
     DATA_RULE,
     chat,
     fence,
-    keep_valid,
     list_of,
     one_of,
+    part_valid,
     schema_of,
     text_field,
     turn_lines,
@@ -110,14 +110,16 @@ class ExtractionReply(BaseModel):
     memories: list[ExtractedMemory]
     malformed: int = 0
     """Items of the reply that were no memories."""
+    malformed_items: list[Any] = []
+    """Those items, as they came."""
 
     @model_validator(mode="before")
     @classmethod
     def _keep_valid(cls, value: Any) -> Any:
         if not isinstance(value, dict) or "memories" not in value:
             return value
-        kept, malformed = keep_valid(value["memories"], ExtractedMemory)
-        return {"memories": kept, "malformed": malformed}
+        kept, malformed = part_valid(value["memories"], ExtractedMemory)
+        return {"memories": kept, "malformed": len(malformed), "malformed_items": malformed}
 
 
 def render(earlier: Sequence[Turn], turns: Sequence[Turn], *, most: int) -> Prompt[ExtractionReply]:

@@ -44,6 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "checking",
         "deliberation",
+        "finding",
         "forgetting",
         "gating",
         "ingestion",

@@ -19,6 +19,7 @@ async def dedupe(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
         key=lambda reading: reading.number,
     )
     drafts, joined = join_repeats([draft for reading in readings for draft in reading.drafts])
+    rejected = [one for reading in readings for one in reading.rejected]
     receipt = IngestReceipt(
         user_id=state["user_id"],
         conversation_id=state["conversation_id"],
@@ -27,8 +28,9 @@ async def dedupe(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
     )
     return {
         "drafts": drafts,
+        "rejections": rejected,
         "batch_turn_ids": _read_to_the_end(state, readings, end),
-        "rejected": [reason for reading in readings for reason in reading.rejected],
+        "rejected": [one.reason for one in rejected],
         "tally": [receipt],
         "next_window": end,
     }

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from dualmem.context import Context
 from dualmem.errors import InputError, NotFound
+from dualmem.ingestion.rejections import touching
 from dualmem.lifecycle import WorkingSet
-from dualmem.records import ForgetReceipt, Memory, Turn
+from dualmem.records import ForgetReceipt, Memory, Rejection, Turn
 from dualmem.stores.commit import Commit
 from dualmem.stores.payload import WINDOW, of_user
 
@@ -73,7 +74,8 @@ async def forget(selection: Selection, user_id: str, context: Context) -> Forget
         gone = {turn.id for turn in turns if selection.covers(turn)}
         memories = {memory.id: memory for memory in await store.memories(of_user(user_id))}
         doomed, thinned = _affected(selection, gone, memories)
-        if not (gone or doomed):
+        rejected = _rejected(selection, gone, await store.rejections(user_id))
+        if not (gone or doomed or rejected):
             return _nothing(selection, user_id)
         working = WorkingSet()
         working.load(memories.values())
@@ -91,6 +93,7 @@ async def forget(selection: Selection, user_id: str, context: Context) -> Forget
                 changed=tuple(working.memories[memory_id] for memory_id in working.changed),
                 forgotten_ids=tuple(sorted(removed)),
                 forgotten_turn_ids=tuple(sorted(gone)),
+                forgotten_rejection_ids=tuple(rejected),
             )
         )
         context.embedder.forget()
@@ -100,6 +103,7 @@ async def forget(selection: Selection, user_id: str, context: Context) -> Forget
         turns=len(gone),
         memories=len(removed),
         sources=len([key for key in thinned if key in working.memories]),
+        rejections=len(rejected),
         restored=len(restored),
     )
 
@@ -118,6 +122,13 @@ def _affected(selection: Selection, gone: set[str], memories: dict[str, Memory])
         elif lost:
             thinned.append(memory.id)
     return doomed, thinned
+
+
+def _rejected(selection: Selection, gone: set[str], rejections: list[Rejection]) -> list[str]:
+    """Return the rejected drafts that go: those that may hold words of what does."""
+    named = selection.conversation_id
+    whole = [one.id for one in rejections if selection.everything or named == one.conversation_id]
+    return list(dict.fromkeys([*whole, *touching(rejections, gone)]))
 
 
 def _nothing(selection: Selection, user_id: str) -> ForgetReceipt:

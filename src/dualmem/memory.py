@@ -13,7 +13,7 @@ from dualmem.clocks import seen_at
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
 from dualmem.deliberation.estimating import estimate
-from dualmem.errors import NotFound
+from dualmem.finding import find_memory, find_turn
 from dualmem.forgetting import Selection, forget
 from dualmem.graphs.ingestion import build_ingestion_graph
 from dualmem.graphs.recall import build_recall_graph
@@ -32,6 +32,7 @@ from dualmem.records import (
     MemoryState,
     PackedContext,
     Recollection,
+    Rejection,
     Scope,
     Transcript,
     Turn,
@@ -304,22 +305,7 @@ class DualMem:
         Raises:
             NotFound: This user has no such memory.
         """
-        user_id = clean_user_id(user_id)
-        if await self.resources.store.open(create=False):
-            whole = await self.resources.store.memory(user_id, memory_id)
-            matches = (
-                [whole]
-                if whole
-                else [
-                    memory
-                    for memory in await self.memories(user_id=user_id, states=())
-                    if memory_id and memory.id.startswith(memory_id)
-                ]
-            )
-            if len(matches) == 1:
-                return matches[0]
-        message = f"user {user_id!r} has no memory {memory_id!r}; `memories` lists what there is"
-        raise NotFound(message)
+        return await find_memory(memory_id, clean_user_id(user_id), self._context)
 
     async def history(self, memory_id: str, *, user_id: str) -> list[Memory]:
         """Return the chain a memory is part of, from its earliest state to the one in force.
@@ -364,15 +350,7 @@ class DualMem:
         Raises:
             NotFound: This user has no such turn.
         """
-        user_id = clean_user_id(user_id)
-        store = self.resources.store
-        if turn_id and await store.open(create=False):
-            found = (await store.turns_by_id(user_id, [turn_id])).get(turn_id)
-            matches = [found] if found else [one for one in await store.turns(user_id) if one.id.startswith(turn_id)]
-            if len(matches) == 1:
-                return matches[0]
-        message = f"user {user_id!r} has no turn {turn_id!r}; `memories show` lists those that a memory comes from"
-        raise NotFound(message)
+        return await find_turn(turn_id, clean_user_id(user_id), self._context)
 
     async def from_turn(self, turn_id: str, *, user_id: str) -> TurnEffects:
         """Return what came of a turn, and so what would go with it.
@@ -381,6 +359,18 @@ class DualMem:
             NotFound: This user has no such turn.
         """
         return await effects_of(await self.turn(turn_id, user_id=user_id), self._context)
+
+    async def rejections(self, *, user_id: str, conversation_id: str | None = None) -> list[Rejection]:
+        """Return the drafts that ingestion refused, with their reasons and turns, from the first to the last.
+
+        Args:
+            user_id: Whose memory it is.
+            conversation_id: Only those of this conversation, of which the latest hundred are kept.
+        """
+        user_id = clean_user_id(user_id)
+        if not await self.resources.store.open(create=False):
+            return []
+        return await self.resources.store.rejections(user_id, conversation_id)
 
     async def doctor(self, *, user_id: str | None = None, repair: bool = False) -> list[Diagnosis]:
         """Check what is stored against the rules, and mend it where `repair` is set.

@@ -146,7 +146,13 @@ def list_of(item: Mapping[str, Any], most: int, *, least: int = 0) -> dict[str, 
 
 
 def keep_valid(items: Any, model: type[BaseModel]) -> tuple[list[Any], int]:
-    """Return the items that are valid as `model`, and how many are not.
+    """Return the items that are valid as `model`, and how many are not; see `part_valid`."""
+    kept, malformed = part_valid(items, model)
+    return kept, len(malformed)
+
+
+def part_valid(items: Any, model: type[BaseModel]) -> tuple[list[Any], list[Any]]:
+    """Return the items that are valid as `model`, and those that are not, as they came.
 
     One malformed item of a list must not cost the others.
 
@@ -157,12 +163,13 @@ def keep_valid(items: Any, model: type[BaseModel]) -> tuple[list[Any], int]:
         message = f"a list is needed, not {type(items).__name__}"
         raise ValueError(message)  # noqa: TRY004 - pydantic turns it into its own error
     kept: list[Any] = []
+    malformed: list[Any] = []
     for item in items:
         try:
             kept.append(model.model_validate(item))
         except ValidationError:
-            continue
+            malformed.append(item)
     if items and not kept:
         message = f"none of the {len(items)} items has the form that was asked for"
         raise ValueError(message)
-    return kept, len(items) - len(kept)
+    return kept, malformed

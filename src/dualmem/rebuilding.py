@@ -21,7 +21,7 @@ Progress = Callable[[str, int], None]
 
 
 async def copy_store(source: Store, target: Store, *, progress: Progress | None = None) -> CopyReceipt:
-    """Copy every user's turns and memories into another store, which embeds them with its own model.
+    """Copy every user's turns, memories and rejected drafts into another store, which embeds with its own model.
 
     What is there already is passed over, so that a run that was interrupted is taken up by another one.
 
@@ -50,6 +50,7 @@ async def copy_store(source: Store, target: Store, *, progress: Progress | None 
             missing = [memory for memory in memories if memory.id not in there]
             for batch in batches(missing, AT_ONCE):
                 await target.commit(Commit(user_id, new=tuple(batch)))
+            await target.commit(Commit(user_id, rejections=tuple(await source.rejections(user_id))))
         totals["turns"] += len(fresh)
         totals["memories"] += len(missing)
         totals["known"] += len(turns) - len(fresh) + len(there)
@@ -59,7 +60,7 @@ async def copy_store(source: Store, target: Store, *, progress: Progress | None 
 
 
 async def set_back(user_id: str, context: Context, *, conversation_id: str | None = None) -> list[str]:
-    """Take out what was extracted from a user's turns, and have those read again; as one commit.
+    """Take out what was extracted from a user's turns, kept or rejected, and have those read again; as one commit.
 
     Memories that also come from other turns stay, and so do imported ones.
 
@@ -75,6 +76,7 @@ async def set_back(user_id: str, context: Context, *, conversation_id: str | Non
         working = WorkingSet()
         working.load(await store.memories(of_user(user_id)))
         before = set(working.memories)
+        rejections = await store.rejections(user_id, conversation_id)
         for memory in list(working.memories.values()):
             extracted = memory.origin != "import" and memory.turn_ids and set(memory.turn_ids) <= ids
             if extracted and memory.id in working.memories:
@@ -85,6 +87,7 @@ async def set_back(user_id: str, context: Context, *, conversation_id: str | Non
                 changed=tuple(working.memories[key] for key in working.changed),
                 forgotten_ids=tuple(sorted(before - working.memories.keys())),
                 unread_turn_ids=tuple(sorted(ids)),
+                forgotten_rejection_ids=tuple(one.id for one in rejections),
             )
         )
     return list(dict.fromkeys(turn.conversation_id for turn in turns))

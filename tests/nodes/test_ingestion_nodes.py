@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 from dualmem import DualMem
 from dualmem.context import Context
 from dualmem.errors import EmptyConversation, InvalidUser, ModelUnavailable
+from dualmem.ingestion.rejections import rejection_of
 from dualmem.lifecycle import WorkingSet
 from dualmem.nodes.ingestion.commit import commit
 from dualmem.nodes.ingestion.consolidate import consolidate
@@ -131,7 +132,15 @@ async def test_extract_gives_grounded_drafts_and_counts_the_rest(
     reading = await read(memory, runtime_of, task(a_turn("I like tea.", 1), earlier=(a_turn("old news", 0),)))
     assert [draft.text for draft in reading.drafts] == ["I like tea"]
     assert (reading.number, reading.read_turn_ids, reading.failures) == (4, ("chat-1",), ())
-    assert (len(reading.rejected), reading.repeated) == (3, 1)
+    assert reading.repeated == 1
+    refused = [(one.reason, one.text, one.quote, one.turn_ids) for one in reading.rejected]
+    assert refused == [
+        ("malformed", '"no memory"', "", ()),
+        ("its quote is not in its source turns", "I like gin", "I like gin", ("chat-1",)),
+        ("cites a turn that was not shown", "I like tea", "I like tea", ()),
+    ]
+    assert {one.shown_turn_ids for one in reading.rejected} == {("chat-0", "chat-1")}
+    assert {(one.user_id, one.conversation_id) for one in reading.rejected} == {("ana", "chat")}
 
 
 async def test_a_window_that_is_cut_off_is_divided_and_read_again(
@@ -179,18 +188,20 @@ async def test_verbatim_makes_a_draft_of_each_turn_without_a_model(
 
 
 async def test_dedupe_takes_the_readings_of_its_batch_in_order(
-    open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft]
+    open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft], a_turn: Make
 ) -> None:
+    odd, old = [rejection_of({"text": "x"}, reason, [a_turn()]) for reason in ("odd", "old")]
     readings = [
-        WindowReading(3, (a_draft("later news", 3),), ("chat-3",), ("odd",), ("window 3 failed",)),
+        WindowReading(3, (a_draft("later news", 3),), ("chat-3",), (odd,), ("window 3 failed",)),
         WindowReading(2, (a_draft("Ana moved.", 2), a_draft("Ana moved.", 2)), ("chat-2",), repeated=1),
-        WindowReading(1, (a_draft("of the batch before", 1),), ("chat-1",), ("old",), ("old failure",)),
+        WindowReading(1, (a_draft("of the batch before", 1),), ("chat-1",), (old,), ("old failure",)),
     ]
     state: IngestionState = {**OWNER, "next_window": 2, "batch_windows": 2, "readings": readings}  # type: ignore[typeddict-item]
     update = await dedupe(state, runtime_of(open_memory()))
     assert [draft.text for draft in update["drafts"]] == ["Ana moved.", "later news"]
     assert (update["batch_turn_ids"], update["next_window"]) == (["chat-2", "chat-3"], 4)
     assert (update["rejected"], update["tally"][0].failures) == (["odd"], ("window 3 failed",))
+    assert update["rejections"] == [odd]
     assert update["tally"][0].repeated == 2
 
 

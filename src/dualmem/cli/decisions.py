@@ -1,4 +1,4 @@
-"""Commands on the decisions of the lifecycle: why a memory is as it is, what a turn led to, and taking it back."""
+"""Commands on decisions: why a memory is as it is, what a turn led to, what was rejected, and taking it back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dualmem.errors import InputError
 
 if TYPE_CHECKING:
     from dualmem.memory import DualMem
-    from dualmem.records import Decision, Explanation, Memory, Turn, TurnEffects
+    from dualmem.records import Decision, Explanation, Memory, Rejection, Turn, TurnEffects
 
 MemoryId = Annotated[str, typer.Argument(help="The id, or its first characters.")]
 
@@ -29,6 +29,7 @@ def register(app: typer.Typer, memories_app: typer.Typer) -> None:
     memories_app.command()(why)
     memories_app.command()(undo)
     memories_app.command("from-turn")(from_turn)
+    memories_app.command()(rejected)
     app.command()(forget)
 
 
@@ -118,6 +119,42 @@ def from_turn(
         console.print("no memory came of it")
 
 
+def rejected(
+    user: User,
+    conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Show what was extracted and not kept: each draft with its reason and the turns it cites.
+
+    Example: dualmem memories rejected --user ana --conversation "march 2024"
+    """
+
+    async def work(memory: DualMem) -> tuple[list[Rejection], dict[str, Turn]]:
+        found = await memory.rejections(user_id=user, conversation_id=conversation)
+        ids = dict.fromkeys(turn_id for one in found for turn_id in one.turn_ids)
+        if not ids:
+            return found, {}
+        return found, await memory.resources.store.turns_by_id(found[0].user_id, list(ids))
+
+    found, turns = run(work, store=store)
+    if as_json:
+        say_json([one.model_dump(mode="json") for one in found])
+        return
+    from rich.markup import escape  # noqa: PLC0415 - help must be fast
+
+    from dualmem.cli.render import console  # noqa: PLC0415
+
+    if not found:
+        console.print("nothing was rejected")
+    for one in found:
+        console.print(f"[bold]{escape(one.text)}[/bold]")
+        quote = f": {escape(one.quote)}" if one.quote else ""
+        console.print(f"  [yellow]{escape(one.reason)}[/yellow]{quote}")
+        for turn_id in one.turn_ids:
+            console.print(f"  cites {_said(turns[turn_id])}" if turn_id in turns else f"  cites turn {turn_id[:8]}")
+
+
 def forget(
     user: User,
     memory: Annotated[str | None, typer.Option(help="A memory, by its id or the start of it.")] = None,
@@ -160,8 +197,8 @@ def forget(
     from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
 
     console.print(
-        f"erased {receipt.turns} turns and {receipt.memories} memories; {receipt.sources} memories lost a source, "
-        f"{receipt.restored} are in force again"
+        f"erased {receipt.turns} turns, {receipt.memories} memories and {receipt.rejections} rejected drafts; "
+        f"{receipt.sources} memories lost a source, {receipt.restored} are in force again"
     )
 
 

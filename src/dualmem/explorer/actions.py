@@ -176,6 +176,7 @@ class Actions:
                     "turns erased": receipt.turns,
                     "memories erased": receipt.memories,
                     "memories that lost a source": receipt.sources,
+                    "rejected drafts erased": receipt.rejections,
                     "earlier states in force again": receipt.restored,
                 },
                 href("/memories", user=user_id) if left else "/",

@@ -13,7 +13,7 @@ from dualmem.explorer.drawing import Span
 from dualmem.explorer.marking import Piece, marked
 from dualmem.explorer.views import PAGE, View, dated_in
 from dualmem.memory import DualMem
-from dualmem.records import Link, Memory, Turn
+from dualmem.records import Link, Memory, Rejection, Turn
 from dualmem.retrieval.units import chain_of
 from dualmem.stores.backend import Condition, Filter
 from dualmem.stores.listing import TimeField
@@ -91,11 +91,15 @@ class Portrait:
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A turn with the memories it gave rise to."""
+    """A turn with the memories it gave rise to, and what was rejected."""
 
     turn: Turn
     pieces: tuple[Piece, ...]
     memories: tuple[Memory, ...]
+    rejected: tuple[Rejection, ...] = ()
+    """Drafts that cite it."""
+    uncited: tuple[Rejection, ...] = ()
+    """Drafts that cite no turn; this one was the last that was read for them."""
 
 
 class Catalogue:
@@ -265,7 +269,7 @@ class Catalogue:
         return views
 
     async def conversation(self, user_id: str, conversation_id: str, page: int) -> tuple[list[TurnRow], int]:
-        """Return a page of a conversation's turns with their memories, and how many turns it has.
+        """Return a page of a conversation's turns with what came of each, and how many turns it has.
 
         Raises:
             NotFound: This user has no such conversation.
@@ -282,8 +286,15 @@ class Catalogue:
             for turn_id in memory.turn_ids:
                 if turn_id in made:
                     made[turn_id].append(memory)
+        refused = await self._store.rejections(user_id, conversation_id)
         rows = [
-            TurnRow(turn, tuple(marked(turn.text, _quotes(turn.id, made[turn.id]))), tuple(made[turn.id]))
+            TurnRow(
+                turn,
+                tuple(marked(turn.text, _quotes(turn.id, made[turn.id]))),
+                tuple(made[turn.id]),
+                tuple(one for one in refused if turn.id in one.turn_ids),
+                tuple(one for one in refused if not one.turn_ids and turn.id in one.shown_turn_ids[-1:]),
+            )
             for turn in turns
         ]
         return rows, total

@@ -39,6 +39,7 @@ from dualmem.records.memory import (
     Source,
 )
 from dualmem.records.receipt import ForgetReceipt, IngestReceipt, combine
+from dualmem.records.rejection import Rejection
 from dualmem.records.transfer import CopyReceipt, ExportHeader, ImportReceipt
 from dualmem.records.turn import Message, Role, Transcript, Turn, TurnState
 from dualmem.records.usage import ModelCall, Usage
@@ -73,6 +74,7 @@ __all__ = [
     "Precision",
     "Recollection",
     "RecordKind",
+    "Rejection",
     "Relation",
     "Role",
     "Route",

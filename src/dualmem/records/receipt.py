@@ -51,6 +51,8 @@ class ForgetReceipt(BaseModel):
     """Memories that came from forgotten turns only, or were named."""
     sources: int = 0
     """Memories that lost one of several sources."""
+    rejections: int = 0
+    """Rejected drafts that may have held words of what was forgotten."""
     restored: int = 0
     """Earlier states that are in force again, since what had replaced them is gone."""
 

@@ -2,7 +2,7 @@
 
 It knows points, filters and rankings, nothing of turns or memories. Three collections live behind it:
 `turns`, `memories` and `control` (which embedding model the store was built with, commits under way, writer
-leases). Every method is safe to call from several tasks at once.
+leases, rejected drafts). Every method is safe to call from several tasks at once.
 """
 
 from __future__ import annotations

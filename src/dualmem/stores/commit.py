@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from dualmem.records import Memory
+from dualmem.records import Memory, Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,13 @@ class Commit:
     forgotten_turn_ids: tuple[str, ...] = ()
     unread_turn_ids: tuple[str, ...] = ()
     """Turns that are to be read again."""
+    rejections: tuple[Rejection, ...] = ()
+    forgotten_rejection_ids: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
-        parts = (self.new, self.changed, self.read_turn_ids, self.unread_turn_ids)
-        return any(parts) or bool(self.forgotten_ids or self.forgotten_turn_ids)
+        written = (self.new, self.changed, self.read_turn_ids, self.unread_turn_ids, self.rejections)
+        return any((*written, self.forgotten_ids, self.forgotten_turn_ids, self.forgotten_rejection_ids))
 
     def written(self) -> str:
         """Return it as it is kept until it is carried out."""
@@ -36,6 +38,8 @@ class Commit:
                 "forgotten": self.forgotten_ids,
                 "forgotten_turns": self.forgotten_turn_ids,
                 "unread": self.unread_turn_ids,
+                "rejections": [one.model_dump(mode="json") for one in self.rejections],
+                "forgotten_rejections": self.forgotten_rejection_ids,
             }
         )
 
@@ -51,4 +55,6 @@ class Commit:
             tuple(body["forgotten"]),
             tuple(body["forgotten_turns"]),
             tuple(body.get("unread", ())),
+            tuple(Rejection.model_validate(item) for item in body.get("rejections", ())),
+            tuple(body.get("forgotten_rejections", ())),
         )

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
-from dualmem.records import Memory, Scope, Turn
+from dualmem.records import Memory, Rejection, Scope, Turn
 from dualmem.retrieval.text import sparse, tokens
 from dualmem.stores.backend import CollectionSpec, Condition, FieldType, Filter, Payload, Sparse
 
@@ -41,7 +41,7 @@ MEMORY_FIELDS: Final[dict[str, FieldType]] = {
     "valid_start": "float",
     "valid_end": "float",
 }
-CONTROL_FIELDS: Final[dict[str, FieldType]] = {"user_id": "tenant", "what": "keyword"}
+CONTROL_FIELDS: Final[dict[str, FieldType]] = {"user_id": "tenant", "what": "keyword", "conversation_id": "keyword"}
 
 WINDOW: Final = 4
 """Turns on each side of a turn whose words its `lexical` vector holds too."""
@@ -118,6 +118,22 @@ def memory_payload(memory: Memory) -> Payload:
 def memory_from(memory_id: str, payload: Payload) -> Memory:
     """Return the memory a payload holds."""
     return Memory.model_validate({**payload, "id": memory_id})
+
+
+def rejection_payload(rejection: Rejection) -> Payload:
+    """Return what is stored of a rejection."""
+    return {"what": "rejection", **rejection.model_dump(mode="json", exclude={"id"})}
+
+
+def rejections_of(user_id: str, conversation_id: str | None = None) -> Filter:
+    """Return the filter of a user's rejections, or of a conversation's."""
+    conditions = [] if conversation_id is None else [is_any("conversation_id", conversation_id)]
+    return of_user(user_id, is_any("what", "rejection"), *conditions)
+
+
+def rejection_from(rejection_id: str, payload: Payload) -> Rejection:
+    """Return the rejection a payload holds."""
+    return Rejection.model_validate({**payload, "id": rejection_id})
 
 
 def memory_text(memory: Memory) -> str:

@@ -18,7 +18,7 @@ from dualmem.embedding import Embedder
 from dualmem.errors import EmbeddingMismatch, ModelNotConfigured
 from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
-from dualmem.records import Memory, Relation, Turn, TurnState
+from dualmem.records import Memory, Rejection, Relation, Turn, TurnState
 from dualmem.stores.backend import Backend, Filter, Point, Ranking, Sparse
 from dualmem.stores.commit import Commit
 from dualmem.stores.listing import Listing
@@ -33,6 +33,9 @@ from dualmem.stores.payload import (
     memory_sparse,
     memory_text,
     of_user,
+    rejection_from,
+    rejection_payload,
+    rejections_of,
     specs,
     turn_context,
     turn_from,
@@ -340,12 +343,14 @@ class Store:
             found = await self.memories_by_id(user_id, sorted(wanted))
             known.update(found)
             wanted = {
-                target
-                for memory in found.values()
-                for relation in followed
-                for target in memory.linked(relation)
+                target for memory in found.values() for relation in followed for target in memory.linked(relation)
             } - known.keys()
         return known
+
+    async def rejections(self, user_id: str, conversation_id: str | None = None) -> list[Rejection]:
+        """Return the rejected drafts of a user, or of a conversation, the oldest first."""
+        rows = await self._backend.scroll(CONTROL, rejections_of(user_id, conversation_id))
+        return sorted((rejection_from(key, row) for key, row in rows), key=lambda one: (one.rejected_at, one.id))
 
     async def count(self, user_id: str) -> tuple[int, int]:
         """Return how many turns and memories a user has."""
@@ -402,10 +407,13 @@ class Store:
         await self._backend.upsert(MEMORIES, await self._memory_points(commit.new))
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
+        kept = [Point(one.id, rejection_payload(one), {}) for one in commit.rejections]
+        await self._backend.upsert(CONTROL, kept)
         await self._backend.set_payload(TURNS, list(commit.read_turn_ids), {"state": "read"})
         await self._backend.set_payload(TURNS, list(commit.unread_turn_ids), {"state": "pending"})
         await self._backend.delete(MEMORIES, list(commit.forgotten_ids))
         await self._backend.delete(TURNS, list(commit.forgotten_turn_ids))
+        await self._backend.delete(CONTROL, list(commit.forgotten_rejection_ids))
 
 
 def _well_formed(ids: Iterable[str]) -> list[str]:
