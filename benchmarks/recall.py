@@ -90,12 +90,16 @@ async def measure(options: argparse.Namespace, folder: Path, server: StubServer)
     fast = questions_about(transcript, options.repeats)
     deliberate = [f"{question.rstrip('?')} and {UNSAID}?" for question in fast]
     turns = ceil(len(transcript.messages) / options.chunks)
-    async with memory_at(server.url, folder / "store", max_concurrency=64, write_back=False) as memory:
+    settings: dict[str, Any] = {"max_concurrency": 64, "write_back": False}
+    async with (
+        memory_at(server.url, folder / "store", **settings) as memory,
+        memory_at(server.url, folder / "store", deliberation="exhaustive", chunk_turns=turns, **settings) as exhaustive,
+    ):
         server.reset(0.0)
         await memory.remember(transcript, user_id="ana")
 
         def read_all(question: str) -> Awaitable[Any]:
-            return memory.recall(question, user_id="ana", deliberation="exhaustive", chunk_turns=turns)
+            return exhaustive.recall(question, user_id="ana")
 
         def by_default(question: str) -> Awaitable[Any]:
             return memory.recall(question, user_id="ana")

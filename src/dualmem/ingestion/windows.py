@@ -54,7 +54,8 @@ def split_turn(turn: Turn, most_tokens: int) -> list[Turn]:
 
     Pieces end at a line or sentence where one ends in their last half. The stored turn stays whole.
     """
-    if count_tokens(turn.text) <= most_tokens:
+    # A token has a character at least, so that most turns need no counting here.
+    if len(turn.text) <= most_tokens or count_tokens(turn.text) <= most_tokens:
         return [turn]
     pieces = []
     rest = turn.text
