@@ -47,6 +47,34 @@ def test_what_came_of_a_turn(filled: Make) -> None:
     assert "no turn" in filled("memories", "from-turn", "zzz", "--user", "ana").complaint
 
 
+def test_what_was_rejected(dualmem: Make, scripted: Make, reader: Make, chat_file: Make) -> None:
+    statements = [
+        {"turns": [1], "quote": "she [bold]said[/bold]", "text": "Ana lives in [red]Rome."},
+        {"turns": [9], "quote": "", "text": "Ana likes rain."},
+    ]
+    scripted(reader(extract={"memories": statements}))
+    assert "nothing was rejected" in dualmem("memories", "rejected", "--user", "ana").out
+    dualmem("ingest", chat_file(*LINES), "--user", "ana")
+    shown = dualmem("memories", "rejected", "--user", " ana ", "--conversation", "chat").out
+    for part in (
+        "Ana lives in [red]Rome.",
+        "its quote is not in its source turns: she [bold]said[/bold]",
+        "Ana (1 March 2024, 10:00): Ana lives in Berlin.",
+        "Ana likes rain.",
+        "cites a turn that was not shown",
+    ):
+        assert part in shown
+    found = dualmem("memories", "rejected", "--user", "ana", "--json").json
+    assert [(one["text"], len(one["turn_ids"])) for one in found] == [
+        ("Ana lives in [red]Rome.", 1),
+        ("Ana likes rain.", 0),
+    ]
+    assert dualmem("memories", "rejected", "--user", "ana", "--conversation", "no", "--json").json == []
+    receipt = dualmem("forget", "--user", "ana", "--yes", "--turn", found[0]["turn_ids"][0], "--json").json
+    assert receipt["rejections"] == 2
+    assert dualmem("memories", "rejected", "--user", "ana", "--json").json == []
+
+
 def test_forgetting_needs_a_word_and_gives_a_receipt(filled: Make) -> None:
     porto = memories(filled)["Porto"]
     assert "--yes" in filled("forget", "--user", "ana", "--everything").complaint

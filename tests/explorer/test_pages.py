@@ -6,7 +6,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from dualmem import DualMem
+from dualmem.ingestion.rejections import rejection_of
 from dualmem.records import Memory
 from dualmem.stores.commit import Commit
 
@@ -165,6 +168,51 @@ async def test_a_conversation_shows_what_each_turn_gave_rise_to(mara: Made, expl
     assert "not read yet" in turns[27]
     assert "mara-and-ben" in (await browser.get("/conversations", user="mara")).text
     assert "mara-and-ben</a>" not in (await browser.get("/conversations", user="mara", page=2)).text
+
+
+async def test_a_conversation_shows_what_was_rejected_and_why(mara: Made, explore: Any) -> None:
+    memory, _ = mara
+    store = memory.resources.store
+    browser = await explore(memory, writable=True)
+    assert (
+        "rejected" not in (await browser.get("/conversation", user="mara", id="mara-and-ben")).text.partition("<ol")[2]
+    )
+    turns = await store.turns("mara")
+    quoted = {"text": "Mara likes Lisbon best.", "quote": "I like it best", "turns": [1, 2]}
+    refused = [
+        rejection_of(quoted, "its quote is not in its source turns", turns[:4]),
+        rejection_of({"text": "It rains.", "turns": [9]}, "cites a turn that was not shown", turns[:4]),
+    ]
+    async with store.writer("mara"):
+        await store.commit(Commit("mara", rejections=tuple(refused)))
+    page = (await browser.get("/conversation", user="mara", id="mara-and-ben")).text
+    rows, _, after = page.partition("</ol>")
+    shown = rows.split('<li class="turn ')[1:]
+    assert ["Mara likes Lisbon best." in row for row in shown[:4]] == [True, True, False, False]
+    assert "its quote is not in its source turns: <q" in shown[0]
+    assert "I like it best" in shown[0]
+    assert "It rains." not in rows
+    assert "It rains." in after
+    assert "cites a turn that was not shown" in after
+    await browser.post("/forget", user="mara", turn=turns[3].id)
+    page = (await browser.get("/conversation", user="mara", id="mara-and-ben")).text
+    assert not [text for text in ("likes Lisbon best", "It rains.") if text in page]
+
+
+async def test_what_cites_no_turn_is_shown_where_it_was_read(
+    mara: Made, explore: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, _ = mara
+    for name in ("catalogue", "pages"):
+        monkeypatch.setattr(f"dualmem.explorer.{name}.TURNS_ON_PAGE", 10)
+    store = memory.resources.store
+    turns = await store.turns("mara")
+    refused = rejection_of({"text": "It rains."}, "says nothing", turns[8:14])
+    async with store.writer("mara"):
+        await store.commit(Commit("mara", rejections=(refused,)))
+    browser = await explore(memory)
+    pages = [(await browser.get("/conversation", user="mara", id="mara-and-ben", page=page)).text for page in (1, 2, 3)]
+    assert ["It rains." in page for page in pages] == [False, True, False]
 
 
 async def test_search_shows_what_each_ranking_gave(mara: Made, explore: Any) -> None:

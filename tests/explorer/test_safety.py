@@ -12,6 +12,7 @@ import pytest
 
 from dualmem import DualMem
 from dualmem.explorer.guard import Access
+from dualmem.ingestion.rejections import rejection_of
 from dualmem.lifecycle import WorkingSet
 from dualmem.records import Memory
 from dualmem.stores.commit import Commit
@@ -51,8 +52,16 @@ async def hostile(
         assert not working.supersede(second, first, reason=HOSTILE[0], at=now)
         assert not working.contradict(second, third, reason=HOSTILE[1], at=now)
         assert not working.merge(second, fourth, reason=HOSTILE[4], at=now)
+        turns = await memory.resources.store.turns(user)
+        rejections = [
+            rejection_of({"text": text, "quote": text, "turns": cited}, text, turns)
+            for text in HOSTILE
+            for cited in ([1, 2], [99])
+        ]
         async with memory.resources.store.writer(user):
-            await memory.resources.store.commit(Commit(user, tuple(working.memories.values())))
+            await memory.resources.store.commit(
+                Commit(user, tuple(working.memories.values()), rejections=tuple(rejections))
+            )
     return memory
 
 
@@ -89,6 +98,9 @@ async def test_hostile_content_is_text_on_every_page(hostile: DualMem, explore: 
         assert "hx-post='/forget'" not in lowered, path
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in pages["/memories"]
     assert "{{ 7 * 7 }}" in pages["/memories"]
+    rejected = pages["/conversation"].split('<li class="rejected">')[1:]
+    assert len(rejected) == 3 * len(HOSTILE)
+    assert all("&lt;script&gt;alert(1)&lt;/script&gt;" in part for part in rejected[:1] + rejected[-8:-7])
     assert "&lt;<mark>script&gt;alert(1)&lt;/script</mark>&gt;" in pages["/conversation"]
 
 

@@ -38,12 +38,13 @@ OPTIONS: dict[str, Any] = {"window_turns": 2, "batch_windows": 1, "window_overla
 
 
 def extract(prompt: str) -> dict[str, Any]:
-    """Make a memory of every turn of the window."""
+    """Make a memory of every turn of the window, and one of what nobody said."""
     shown = prompt.partition("<conversation>")[2].partition("</conversation>")[0]
     turns = re.findall(r"^\[(\d+)\] Ana: (.*)$", shown, re.MULTILINE)
-    return {
-        "memories": [{"turns": [int(number)], "quote": text, "text": text, "subject": "Ana"} for number, text in turns]
-    }
+    memories = [{"turns": [int(number)], "quote": text, "text": text, "subject": "Ana"} for number, text in turns]
+    number, text = turns[-1]
+    memories.append({"turns": [int(number)], "quote": "I said so", "text": f"It is not true that {text}"})
+    return {"memories": memories}
 
 
 def decide(prompt: str) -> dict[str, Any]:
@@ -112,6 +113,7 @@ async def holdings(backend: Dying, user: str) -> dict[str, Any]:
         memories = await memory.memories(user_id=user, states=())
         stored = await backend.scroll(MEMORIES, where, ids_only=True)
         commits = await backend.count(CONTROL, Filter((is_any("user_id", user), is_any("what", "commit"))))
+        rejections = await memory.rejections(user_id=user)
         found = await memory.search("Where does Ana live, and what does she own?", user_id=user)
         return {
             "turns": [[key, row["text"], row["position"], row["state"], row["indexed"]] for key, row in turns],
@@ -123,6 +125,7 @@ async def holdings(backend: Dying, user: str) -> dict[str, Any]:
             "stored": sorted(key for key, _ in stored),
             "vectors": sorted(await backend.vectors(TURNS, [key for key, _ in turns], "semantic")),
             "memory_vectors": sorted(await backend.vectors(MEMORIES, [key for key, _ in stored], "semantic")),
+            "rejections": sorted([one.id, one.text, *one.turn_ids] for one in rejections),
             "open_commits": commits,
             "found": sorted({item.memory_id or item.source_turn_ids[0] for item in found}),
         }

@@ -56,6 +56,10 @@ def test_the_undisturbed_run_is_what_it_should_be(outcome: dict[str, Any]) -> No
             ["Ana owns a boat.", "active"],
         ]
         assert [len(memory[-1]) for memory in held["memories"]] == [1, 1, 1, 1]
+        assert sorted(rejection[1] for rejection in held["rejections"]) == [
+            "It is not true that Ana owns a boat.",
+            "It is not true that Ana owns a boat.",
+        ]
         assert (len(held["vectors"]), len(held["memory_vectors"]), held["open_commits"]) == (4, 4, 0)
 
 
