@@ -18,6 +18,9 @@ MAX_LABEL = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NEWLINE = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ufeff]")
+# Tag characters are drawn as nothing, and a model can read what is written with them; the flags of England, Scotland
+# and Wales are the one use that they have.
+_UNSEEN = re.compile("(\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f)|[\U000e0000-\U000e007f]")
 _FENCE = re.compile(f"{re.escape(INJECTED_OPEN)}|{re.escape(INJECTED_CLOSE)}")
 
 _SPECIAL_TOKEN = re.compile(
@@ -45,6 +48,7 @@ def clean_text(text: str) -> str:
 
     - Lone surrogates become U+FFFD; a pair of them becomes the character that it stands for.
     - Every kind of line end becomes a newline; other control characters and byte order marks go, but the tab.
+    - Text in Unicode's tag characters, which nobody sees, goes.
     - Unicode is put into NFC.
     - The text of a special token gets a space after its first character, `<|im_end|>` becomes `< |im_end|>`,
       `[INST]` becomes `[ INST]`: a tokenizer no longer takes it for the token, a person reads it as before.
@@ -56,6 +60,7 @@ def clean_text(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = _CONTROL.sub("", _NEWLINE.sub("\n", text))
+    text = _UNSEEN.sub(r"\1", text)
     # NFC first: it can turn another character into the letter of a token.
     text = unicodedata.normalize("NFC", text)
     return _SPECIAL_TOKEN.sub(lambda match: f"{match.group()} ", text).strip()

@@ -387,6 +387,10 @@ class DualMem:
         users = [clean_user_id(user_id)] if user_id is not None else sorted(await self.resources.store.users())
         return [await diagnose(one, self._context, repair=repair) for one in users]
 
+    async def compact(self) -> bool:
+        """Write an embedded store's files anew, without what was forgotten; return whether there is a store."""
+        return await self.resources.store.compact()
+
     async def resume(self, *, user_id: str, **options: Any) -> list[IngestReceipt]:
         """Extract memories from the turns that are pending, conversation by conversation.
 

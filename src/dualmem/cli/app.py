@@ -48,6 +48,7 @@ ORDER = (
     "reextract",
     "reembed",
     "doctor",
+    "compact",
     "graph",
     "mcp",
     "bench",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(doctor)
+    app.command()(compact)
     app.command()(export)
     app.command()(resume)
     app.command()(reextract)
@@ -50,6 +51,22 @@ def doctor(
         _show(found)
     if not all(one.healthy for one in found):
         raise typer.Exit(1)
+
+
+def compact(store: Store = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+    """Write the files of an embedded store anew, so that what was forgotten is in none of them.
+
+    It takes as long as writing all that is kept, and room for a second copy. Example: dualmem compact
+    """
+
+    async def work(memory: DualMem) -> bool:
+        return await memory.compact()
+
+    done = run(work, store=store)
+    if as_json:
+        say_json({"compacted": done})
+    else:
+        typer.echo("the files hold only what is kept" if done else "nothing is stored")
 
 
 def _show(found: list[Diagnosis]) -> None:

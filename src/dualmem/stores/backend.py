@@ -174,6 +174,9 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Flush and release everything; closing twice is allowed."""
 
+    async def compact(self) -> None:
+        """Write the files anew without what was deleted, where they are this process's own."""
+
     async def upsert(self, collection: str, points: Sequence[Point], *, only_new: bool = False) -> None:
         """Write `points` durably; with `only_new`, those whose id exists are left as they are.
 

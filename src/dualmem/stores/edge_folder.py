@@ -9,6 +9,7 @@ import tempfile
 import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -18,7 +19,7 @@ from dualmem.errors import StoreError
 from dualmem.stores.edge_shard import Shard, edge_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from dualmem.stores.backend import CollectionSpec
@@ -28,6 +29,9 @@ _CONFIG = "edge_config.json"
 
 _BUILDING = ".building-"
 """Prefix of a collection that is being made. It takes its name in one step, so that it is there whole or not."""
+
+_REPLACED = ".replaced-"
+"""Prefix of a collection that was written anew, until the new one is in its place."""
 
 _PLACEHOLDER = "none"
 """Edge makes no collection without a vector; one that needs none has this sparse one."""
@@ -44,7 +48,12 @@ class Folder:
 
     def exists(self) -> bool:
         """Tell whether its files are still there."""
-        return all((self.path / name / _CONFIG).is_file() for name in self.shards)
+        return all(_is_there(self.path, name) for name in self.shards)
+
+
+def _is_there(path: Path, name: str) -> bool:
+    """Whether a collection has files, if only those that were just about to be replaced."""
+    return any((path / place / _CONFIG).is_file() for place in (name, f"{_REPLACED}{name}"))
 
 
 _OPEN: dict[tuple[int, Path], Folder] = {}
@@ -108,7 +117,7 @@ def _open_missing(
     path: Path, specs: Sequence[CollectionSpec], opened: Mapping[str, Shard], *, create: bool
 ) -> dict[str, Shard] | None:
     wanted = [spec for spec in specs if spec.name not in opened]
-    missing = [spec for spec in wanted if not (path / spec.name / _CONFIG).is_file()]
+    missing = [spec for spec in wanted if not _is_there(path, spec.name)]
     if missing:
         _refuse_other_folders(path)
         if not create:
@@ -117,9 +126,10 @@ def _open_missing(
     fresh: dict[str, Shard] = {}
     try:
         # Those that exist first: their locks tell whether this process may write here at all.
-        for spec in sorted(wanted, key=lambda spec: spec in missing):
+        for spec in sorted(wanted, key=lambda spec: not (path / spec.name / _CONFIG).is_file()):
             if spec in missing:
                 _make(path, spec)
+            _put_back(path, spec.name)
             fresh[spec.name] = _load(path / spec.name, spec)
         if create:
             for spec in specs:
@@ -127,11 +137,18 @@ def _open_missing(
     except BaseException:
         _close(fresh)
         raise
-    if missing:
+    if not opened:
         # All locks are held now: what others were making here, or were killed over, will not be used.
-        for left in path.glob(f"{_BUILDING}*"):
+        for left in (*path.glob(f"{_BUILDING}*"), *path.glob(f"{_REPLACED}*")):
             shutil.rmtree(left, ignore_errors=True)
     return fresh
+
+
+def _put_back(path: Path, name: str) -> None:
+    """Give a collection its place again, where a process was killed just before the new one took it."""
+    place, aside = path / name, path / f"{_REPLACED}{name}"
+    if not (place / _CONFIG).is_file() and (aside / _CONFIG).is_file():
+        aside.rename(place)
 
 
 def _refuse_other_folders(path: Path) -> None:
@@ -149,13 +166,7 @@ def _refuse_other_folders(path: Path) -> None:
 
 def _make(path: Path, spec: CollectionSpec) -> None:
     """Make a collection beside its place, whole with its indexes, and then move it there."""
-    building = path / tempfile.mkdtemp(prefix=_BUILDING, dir=path)
-    dense = {name: qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine) for name, size in spec.dense.items()}
-    names = spec.sparse or (() if dense else (_PLACEHOLDER,))
-    sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in names}
-    shard = Shard(building, qe.EdgeShard.create(str(building), qe.EdgeConfig(dense, sparse)), spec)
-    shard.index(spec.fields)
-    shard.close()
+    building = _build(path, spec)
     place = path / spec.name
     try:
         building.rename(place)
@@ -163,6 +174,42 @@ def _make(path: Path, spec: CollectionSpec) -> None:
         # Another process was faster; loading finds out whether it still has it open.
         if not (place / _CONFIG).is_file():
             raise
+
+
+def _build(path: Path, spec: CollectionSpec, points: Iterable[Sequence[qe.Point]] = ()) -> Path:
+    """Make a collection in a folder of its own, whole with its indexes, and fill it with batches of points."""
+    building = path / tempfile.mkdtemp(prefix=_BUILDING, dir=path)
+    dense = {name: qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine) for name, size in spec.dense.items()}
+    names = spec.sparse or (() if dense else (_PLACEHOLDER,))
+    sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in names}
+    try:
+        edge = qe.EdgeShard.create(str(building), qe.EdgeConfig(dense, sparse))
+        for batch in points:
+            edge.update(qe.UpdateOperation.upsert_points(list(batch)))
+        shard = Shard(building, edge, spec)
+        shard.index(spec.fields)
+        shard.close()
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    return building
+
+
+def compact(folder: Folder) -> None:
+    """Write every collection anew, with what is in it, so that what was deleted is in no file any more.
+
+    Edge marks what is deleted and keeps its bytes, in segments and in the write-ahead log; they go only with the
+    files. The new collection takes the place of the old one in two renames; a process that is killed between them is
+    made up for when the store is opened again. While a collection is written anew, calls to it wait.
+
+    Raises:
+        StoreError: There is no room for a second copy, or the folder cannot be written; nothing was changed.
+    """
+    for name, shard in list(folder.shards.items()):
+        aside = folder.path / f"{_REPLACED}{name}"
+        with edge_errors(folder.path):
+            shard.replace(folder.path / name, aside, partial(_build, folder.path, shard.spec))
+            shutil.rmtree(aside)
 
 
 def _load(path: Path, spec: CollectionSpec) -> Shard:

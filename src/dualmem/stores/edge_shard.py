@@ -13,7 +13,7 @@ from dualmem.errors import DualmemError, StoreError, StoreLocked
 from dualmem.stores.backend import Scored, Sparse, batches, check_payload, distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from dualmem.stores.backend import CollectionSpec, Condition, FieldType, Filter, Payload, Point, Ranking
@@ -72,6 +72,27 @@ class Shard:
             edge, self._edge = self._edge, None
             if edge is not None:
                 edge.close()
+
+    def replace(self, place: Path, aside: Path, build: Callable[[Iterable[list[qe.Point]]], Path]) -> None:
+        """Let a copy take the place of this collection's files.
+
+        Args:
+            place: Where the files are.
+            aside: Where the old ones go.
+            build: Makes the copy of the points, and returns where it is.
+        """
+        with self._use() as edge:
+            copy = build(_copied(edge))
+            self._edge = None
+            edge.close()
+            try:
+                place.rename(aside)
+                copy.rename(place)
+            finally:
+                if not place.exists():
+                    aside.rename(place)
+                self._edge = qe.EdgeShard.load(str(place))
+            self._unflushed = 0
 
     def index(self, fields: Mapping[str, FieldType]) -> None:
         """Index those of `fields` that are not indexed yet."""
@@ -217,6 +238,17 @@ class Shard:
                 key = str(hit.id)
                 ranked[place].append(Scored(key, hit.score if by_vector else 0.0, payloads.get(key, {})))
         return ranked
+
+
+def _copied(edge: qe.EdgeShard) -> Iterator[list[qe.Point]]:
+    """Return all points with payloads and vectors, batch by batch."""
+    offset = None
+    while True:
+        page, offset = edge.scroll(qe.ScrollRequest(offset=offset, limit=BATCH, with_payload=True, with_vector=True))
+        if page:
+            yield [qe.Point(row.id, row.vector or {}, row.payload or {}) for row in page]
+        if offset is None:
+            return
 
 
 @contextmanager

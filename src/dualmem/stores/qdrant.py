@@ -186,6 +186,9 @@ class QdrantBackend:
             if client is not None:
                 await client.close()
 
+    async def compact(self) -> None:
+        """See `Backend.compact`. A server's optimizer rewrites its segments by itself, at times of its own."""
+
     async def upsert(self, collection: str, points: Sequence[Point], *, only_new: bool = False) -> None:
         """See `Backend.upsert`."""
         spec = self._spec(collection)

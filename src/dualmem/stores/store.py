@@ -147,6 +147,17 @@ class Store:
         self._opened = False
         await self._backend.close()
 
+    async def compact(self) -> bool:
+        """Write the files of an embedded store anew, without what was erased; return whether there is a store.
+
+        Raises:
+            StoreError: There is no room for a second copy, or the folder cannot be written; nothing was changed.
+        """
+        if not await self.open(create=False):
+            return False
+        await self._backend.compact()
+        return True
+
     @asynccontextmanager
     async def writer(self, user_id: str) -> AsyncIterator[None]:
         """Be the one writer of a user's data; others wait. A commit left open is carried out first.
