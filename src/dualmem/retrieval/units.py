@@ -12,7 +12,7 @@ from dualmem.retrieval.times import overlap
 _WORDS = 0.03
 """What all words of the question are worth, beside a best fused score of 1."""
 
-_READ = 20
+_READ = 10
 """Units whose words are compared."""
 
 _DATE = 0.25

@@ -172,7 +172,8 @@ async def _candidates(
     beside what the rankings of memories give it.
     """
     settings, store = context.settings, context.store
-    most = settings.top_k * _SPEAKERS
+    # Turns bring memories of their own; without them it is as in D-Mem, whose `top_k` counts for each speaker.
+    most = settings.top_k if turns else settings.top_k * _SPEAKERS
     rows = await store.score_memories(rankings)
     own = fuse(
         [
