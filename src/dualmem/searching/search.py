@@ -83,7 +83,8 @@ async def search(
         known = await store.with_chains(user_id, [candidate.memory for candidate in candidates])
     candidates, known = _as_seen(candidates, known, scope, lifecycle=settings.expand_lifecycle)
     units = expand(candidates, known, lifecycle=settings.expand_lifecycle)
-    if turns is not None:
+    # A turn has neither kind nor entities, so none is shown by itself where those are asked for.
+    if turns is not None and not (scope.kinds or scope.entities):
         units = _merged(units, _bare(turns, units, settings.weights.get("turns", 1.0)))
     ordered = await rerank_units(units, question, asked_for, context, asked_at=asked_at)
     units = await _zoomed(ordered.units, context, user_id)
