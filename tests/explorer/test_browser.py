@@ -23,6 +23,7 @@ from dualmem.explorer.app import build_app
 from dualmem.explorer.export import export
 from dualmem.explorer.guard import Access
 from dualmem.explorer.serving import _bound, _Server
+from dualmem.ingestion.rejections import rejection_of
 from dualmem.records import Memory
 from dualmem.stores.commit import Commit
 from dualmem.testing import WordEmbeddings
@@ -186,11 +187,19 @@ async def test_hostile_content_runs_nothing(open_memory: Callable[..., DualMem],
     await memory.remember(
         chat_of(*(f"<b>Eve</b>: {text}" for text in texts)), user_id="eve", conversation_id="<i>c</i>"
     )
+    store = memory.resources.store
+    turns = await store.turns("eve")
+    written = [{"text": text, "quote": text, "turns": cited} for text in texts for cited in ([1], [9])]
+    async with store.writer("eve"):
+        rejections = tuple(rejection_of(item, texts[0], turns) for item in written)
+        await store.commit(Commit("eve", rejections=rejections))
     async with serving(memory) as access, browsing(access) as page:
         for path in ("/memories?user=eve", "/conversation?user=eve&id=%3Ci%3Ec%3C/i%3E", "/search?user=eve&q=script"):
             await at(page, access, path)
             assert await page.evaluate("window.hit") is None
             assert await page.locator("main i, main img").count() == 0
+            if path.startswith("/conversation"):
+                assert await page.locator(".rejected").count() == 6
 
 
 async def test_the_exported_file_opens_by_itself(mara: tuple[DualMem, dict[str, Memory]], tmp_path: Path) -> None:
