@@ -120,13 +120,14 @@ async def fill(backend: Any, *, users: int, memories: int, turns: int) -> None:
     await backend.open(specs(DIMENSION), create=True)
     for user in (f"user-{number}" for number in range(users)):
         said = [make_turn(user, number, words.sentence(14)) for number in range(turns)]
+        known: dict[str, list[str]] = {}
         points = [
             Point(
                 turn.id,
                 {**turn_payload(turn), "indexed": "yes"},
                 {
                     "semantic": vectors.embed_query(""),
-                    "lexical": turn_sparse(turn, said[max(0, place - 4) : place], said[place + 1 : place + 5]),
+                    "lexical": turn_sparse(turn, said[max(0, place - 4) : place], said[place + 1 : place + 5], known),
                 },
             )
             for place, turn in enumerate(said)

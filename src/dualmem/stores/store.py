@@ -235,9 +235,10 @@ class Store:
         texts = [turn_context(turns[place], turns[max(0, place - 1) : place]) for place in embedded]
         vectors = dict(zip(embedded, await self._embedder.documents(texts), strict=True))
         touched = {near for place in waiting for near in range(place - WINDOW, place + WINDOW + 1)}
+        words: dict[str, list[str]] = {}
         for place in sorted(touched & set(range(len(turns)))):
             before, after = turns[max(0, place - WINDOW) : place], turns[place + 1 : place + 1 + WINDOW]
-            named: dict[str, Sequence[float] | Sparse] = {"lexical": turn_sparse(turns[place], before, after)}
+            named: dict[str, Sequence[float] | Sparse] = {"lexical": turn_sparse(turns[place], before, after, words)}
             if place in vectors:
                 named["semantic"] = vectors[place]
             points.append(Point(turns[place].id, {}, named))
