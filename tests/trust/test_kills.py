@@ -90,7 +90,6 @@ def opened(tmp_path: Path, reader: Make) -> Callable[[], DualMem]:
 LINES = ("Ana: Ana lives in Berlin.", "Ana: Ana owns a boat.")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
 async def test_a_folder_that_is_read_only_is_a_clear_error(
     opened: Callable[[], DualMem], chat_of: Make, tmp_path: Path
 ) -> None:
@@ -100,6 +99,8 @@ async def test_a_folder_that_is_read_only_is_a_clear_error(
     for path in folders:
         path.chmod(0o500 if path.is_dir() else 0o400)
     try:
+        if os.access(tmp_path / "store", os.W_OK):
+            pytest.skip("the superuser may write everywhere")
         async with opened() as memory:
             with pytest.raises(StoreError, match=str(tmp_path / "store")):
                 await memory.remember(chat_of("Ana: Ana lives in Porto."), user_id="ana")
