@@ -11,9 +11,9 @@ import pytest
 
 from dualmem import DualMem
 from dualmem.records import Interval, Memory
+from dualmem.stores.commit import Commit
 from dualmem.stores.listing import TimeField
 from dualmem.stores.payload import is_any, of_user
-from dualmem.stores.commit import Commit
 
 
 @pytest.fixture(params=["embedded", "in memory"])
