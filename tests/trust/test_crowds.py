@@ -97,7 +97,7 @@ async def test_tasks_of_one_event_loop(open_memory: Open, reader: Make, chat_of:
 
 def test_threads_with_an_event_loop_each(shared_store: Path, reader: Make, chat_of: Make) -> None:
     users = ["ana", "bea", "cyd"]
-    options = {"candidate_similarity": -1.0, "similar_memories": 50}
+    options: dict[str, Any] = {"candidate_similarity": -1.0, "similar_memories": 50}
     failures: list[BaseException] = []
     written = threading.Semaphore(0)
     finished = threading.Event()

@@ -121,10 +121,11 @@ class Crowd:
                 await self.memory.from_turn(turn_id, user_id=user)
 
     async def forget_foreign(self, user: str, other: str) -> None:
-        for given in (
+        foreign: list[dict[str, Any]] = [
             *({"memory_id": one} for one in sorted(self.memories[other])[:1]),
             *({"turn_id": one} for one in sorted(self.turns[other])[:1]),
-        ):
+        ]
+        for given in foreign:
             with pytest.raises(NotFound):
                 await self.memory.forget(user_id=user, **given)
         await self.unchanged(other)

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2 as httpx  # the one that openai uses
 import openai
 import pytest
 from langchain_core.messages import AIMessage

@@ -109,7 +109,7 @@ def test_a_process_that_is_killed_while_compacting_loses_nothing(
             left[0] -= 1
             return move(self, target)
 
-        Path.rename = dying  # type: ignore[method-assign] # in this process alone
+        Path.rename = dying  # type: ignore[method-assign, assignment] # in this process alone
         asyncio.run(compact())
         os._exit(0)
     _, status = os.waitpid(child, 0)
