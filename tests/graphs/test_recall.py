@@ -363,7 +363,11 @@ async def test_valid_at_a_time_the_state_of_then_answers(open_memory: Open, read
     await memory.remember([("user", text) for text in said], user_id="ana")
     for year, status in ((2021, "current"), (2024, "superseded")):
         scope = Scope(valid_at=datetime(year, 6, 1, tzinfo=UTC))
-        found = {item.text: item.status for item in await memory.search("Where?", user_id="ana", scope=scope) if item.memory_id}
+        found = {
+            item.text: item.status
+            for item in await memory.search("Where?", user_id="ana", scope=scope)
+            if item.memory_id
+        }
         assert found[said[0]] == status
         assert (said[1] in found) == (year == 2024)
         alone = await memory.search("Where?", user_id="ana", scope=scope, expand_lifecycle=False)
