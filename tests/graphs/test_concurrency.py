@@ -104,6 +104,17 @@ async def test_candidates_are_sampled_at_the_same_time(remembered: Any, policy: 
     assert model.peak["answer"] == 3
 
 
+async def test_all_drafts_of_a_batch_are_decided_at_the_same_time(
+    open_memory: Open, reader: Callable[..., ScriptedChatModel], chat_of: Make
+) -> None:
+    model = MeetingModel(script=reader().script, together={"consolidate": 2})
+    said = chat_of(*(f"Ana: Ana saw {number} herons at the river." for number in range(5)))
+    receipt = await open_memory(model, decision_drafts=2, evolution=False).remember(said, user_id="ana")
+    assert (receipt.memories_made, receipt.failures) == (5, ())
+    assert model.rounds == [{"extract"}, {"consolidate"}]
+    assert model.peak["consolidate"] == 2
+
+
 async def test_no_more_calls_are_under_way_than_the_limit(remembered: Any, grades: Make) -> None:
     model = MeetingModel(script=script(gate=[grades(complete=False)]), together={"deliberate.extract": 4})
     await remembered(model, max_concurrency=4).recall("What did Ana see at the river?", user_id="ana")
