@@ -1,6 +1,6 @@
 """Sixteen who write and sixteen who read, at once: nothing lost, nothing twice, nobody waits for ever.
 
-`TRUST_ROUNDS` sets how often each writer writes, 2 by default; the long form is 12.
+`TRUST_ROUNDS` sets how often each writer writes, 2 by default; the long form is 4.
 """
 
 from __future__ import annotations
