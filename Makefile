@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := .uv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 
-.PHONY: demo test test-local test-server test-browser docs check format clean
+.PHONY: demo test test-local test-server test-browser test-postgres docs check format clean
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
@@ -19,6 +19,10 @@ RUN := $(UV) run --frozen --no-sync
 
 .venv/.browser: .uv/bin/uv uv.lock pyproject.toml
 	$(UV) sync --frozen --quiet --inexact --group browser
+	@touch $@
+
+.venv/.postgres: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --group postgres
 	@touch $@
 
 .venv/.docs: .uv/bin/uv uv.lock pyproject.toml
@@ -39,6 +43,9 @@ test-server: .venv/.tests ## Run the tests that start `langgraph dev`
 
 test-browser: .venv/.browser ## Run the tests that look at the explorer in Chromium, which must be installed
 	$(RUN) pytest -m browser tests/explorer
+
+test-postgres: .venv/.postgres ## Run the tests that start a Postgres server, whose binaries must be installed
+	$(RUN) pytest -m postgres tests/integrations
 
 docs: .venv/.docs ## Build the documentation site into build/site; what does not fit together fails
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from dualmem import DualMem
-    from dualmem.testing import ScriptedChatModel
+    from dualmem.testing import ScriptedChatModel, WordEmbeddings
 
 START = datetime(2024, 3, 1, 10, 0, tzinfo=UTC)
 """When the first turn of a test is said; each later one a day after."""
@@ -40,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Block sockets; asyncio needs Unix ones, and tests of servers loopback."""
-    if any(item.get_closest_marker(name) for name in ("browser", "local", "server")):
+    if any(item.get_closest_marker(name) for name in ("browser", "local", "postgres", "server")):
         socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
     else:
         disable_socket(allow_unix_socket=True)
@@ -303,3 +305,72 @@ async def open_memory(shared_store: Path) -> AsyncIterator[Callable[..., DualMem
 def as_json() -> Callable[[Any], str]:
     """Write a value as JSON, as a model would."""
     return lambda value: json.dumps(value, ensure_ascii=False)
+
+
+# The command line
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def complaint(self) -> str:
+        """The one sentence on stderr; nothing was printed and the status is 2."""
+        assert (self.status, self.out) == (2, "")
+        (line,) = self.err.splitlines()
+        assert line.startswith("dualmem: ")
+        assert line == line.strip()
+        return line.removeprefix("dualmem: ")
+
+
+@pytest.fixture
+def dualmem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run `dualmem` with arguments in this process, on a wide terminal."""
+    from dualmem import cli as command_line  # noqa: PLC0415
+
+    monkeypatch.setenv("COLUMNS", "220")
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["dualmem", *arguments])
+        capsys.readouterr()
+        try:
+            command_line.main()
+            status = 0
+        except SystemExit as end:
+            status = int(end.code or 0)
+        shown = capsys.readouterr()
+        return Done(status, shown.out, shown.err)
+
+    return run
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch, shared_store: Path) -> Callable[..., ScriptedChatModel]:
+    """Let the commands use a scripted model, embeddings made from words, and the empty store."""
+    from dualmem import context  # noqa: PLC0415
+    from dualmem.chat import Chat  # noqa: PLC0415
+    from dualmem.embedding import Embedder  # noqa: PLC0415
+    from dualmem.testing import WordEmbeddings  # noqa: PLC0415
+
+    def use(model: ScriptedChatModel, embeddings: WordEmbeddings | None = None) -> ScriptedChatModel:
+        words = embeddings or WordEmbeddings()
+        monkeypatch.setattr(context, "make_chat", lambda *_: Chat(model))
+        monkeypatch.setattr(
+            context,
+            "make_embedder",
+            lambda *_: Embedder(words, name=words.model_name, dimension=words.dimension),
+        )
+        monkeypatch.setenv("DUALMEM_STORE", str(shared_store))
+        return model
+
+    return use

@@ -79,7 +79,9 @@ def test_strings_may_hold_anything(value: str) -> None:
 
 @pytest.mark.parametrize("control", ["\n", "\t", "\x00", "\x1b", "\r\n"])
 def test_raw_control_characters_inside_strings_are_read(control: str) -> None:
-    assert read_reply(f'{{"city": "Por{control}to"}}', Place).city == f"Por{control}to"
+    assert read_reply(f'{{"city": "Por{control}to"}}', Place).city == f"Por{control}to".replace(
+        "\0", ""
+    )  # which Postgres does not take
 
 
 def test_of_several_objects_the_first_valid_one_counts() -> None:

@@ -39,12 +39,23 @@ def read_reply(text: str, output: type[T]) -> T:
             complaint = "the reply is the schema itself, not an instance of it"
             continue
         try:
-            return output.model_validate(value)
+            return output.model_validate(_without_nulls(value))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the object"
             complaint = f"{where}: {first['msg']}"
     raise UnreadableReply(complaint)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a reply's value without null characters: nobody sees them, and Postgres takes none, in a state neither."""
+    if isinstance(value, str):
+        return value.replace("\0", "")
+    if isinstance(value, list):
+        return [_without_nulls(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(part) for key, part in value.items()}
+    return value
 
 
 def partial_text(text: str, field: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,8 @@ def test_a_qdrant_folder_without_the_collection(dualmem: Run, scripted: Run, rea
     assert "'facts'" in dualmem("import", str(tmp_path / "qdrant")).complaint
 
 
-def test_a_postgres_store_needs_its_package(dualmem: Run) -> None:
+def test_a_postgres_store_needs_its_package(dualmem: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langgraph.store.postgres", None)
     complaint = dualmem("import", "postgresql://ana:secret@127.0.0.1/store").complaint
-    assert "langgraph-checkpoint-postgres" in complaint
+    assert 'pip install langgraph-checkpoint-postgres "psycopg[binary]"' in complaint
     assert "secret" not in complaint

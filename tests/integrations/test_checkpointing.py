@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde import jsonplus
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
@@ -52,24 +50,22 @@ def host(memory: DualMem, saver: Any, **compiled: Any) -> Any:
     )
 
 
-@pytest.fixture(params=["in memory", "sqlite"])
+@pytest.fixture(params=["in memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 async def saver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
     if request.param == "in memory":
         yield InMemorySaver(serde=serializer())
+        return
+    if request.param == "postgres":
+        address = request.getfixturevalue("database")
+        postgres = pytest.importorskip("langgraph.checkpoint.postgres.aio")
+        async with postgres.AsyncPostgresSaver.from_conn_string(address, serde=serializer()) as made:
+            await made.setup()
+            yield made
         return
     sqlite = pytest.importorskip("langgraph.checkpoint.sqlite.aio")
     async with sqlite.AsyncSqliteSaver.from_conn_string(str(tmp_path / "threads.db")) as made:
         made.serde = serializer()
         yield made
-
-
-@pytest.fixture
-def unwarned(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return what a checkpointer complained about; it complains of each class once a process."""
-    for known in ("_warned_unregistered_types", "_warned_blocked_types"):
-        monkeypatch.setattr(jsonplus, known, set())
-    caplog.set_level(logging.WARNING)
-    return lambda: [record.getMessage() for record in caplog.records if "deserializ" in record.getMessage().lower()]
 
 
 async def test_a_run_that_failed_goes_on_where_it_was(

@@ -108,15 +108,39 @@ def _copy_database(path: Path, copy: Path) -> None:
 
 
 async def _from_postgres(address: str, namespace: tuple[str, ...]) -> dict[str, Transcript]:
-    store = _store_class("langgraph.store.postgres", "AsyncPostgresStore", "langgraph-checkpoint-postgres")
-    failed = import_module("psycopg").Error
+    """Read in one transaction that may not write: what there was at one moment."""
+    package = 'langgraph-checkpoint-postgres "psycopg[binary]"'
+    store = _store_class("langgraph.store.postgres", "AsyncPostgresStore", package)
+    psycopg = import_module("psycopg")
+    _check_address(psycopg, address)
     try:
         async with store.from_conn_string(address) as opened:
-            return await read_langgraph_store(opened, namespace=namespace)
-    except failed as error:
+            await opened.conn.set_read_only(True)
+            await opened.conn.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+            async with opened.conn.transaction():
+                return await read_langgraph_store(opened, namespace=namespace)
+    except psycopg.errors.UndefinedTable as error:
+        message = f"this Postgres database holds no LangGraph store: it has no table `store`; give {KNOWN}"
+        raise InputError(message) from error
+    except psycopg.Error as error:
         # The address holds a password.
         message = f"the Postgres store cannot be read: {' '.join(str(error).split())[:300]}"
         raise InputError(message) from error
+
+
+def _check_address(psycopg: Any, address: str) -> None:
+    """Refuse an address that is not of its form; the client's own complaint quotes it, and so the password."""
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        parts = {"port": "none"}
+    port = str(parts.get("port") or "0").replace(",", "")
+    if not port.isdecimal() or "@" in str(parts.get("host")):
+        message = (
+            "the address of the Postgres store must read postgresql://user:password@host:port/database, with %40 for "
+            "@, %2F for / and %25 for % in the password"
+        )
+        raise InputError(message)
 
 
 def _store_class(module: str, name: str, package: str) -> Any:

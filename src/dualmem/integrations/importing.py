@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 PAGE: Final = 200
 
+EVERYTHING: Final = 2**31 - 1
+"""The items a LangGraph store is asked for at once, most often all that it has.
+
+Its own order is the time of writing, which items that were put together share; a database may order those anew for
+each page, so that one page repeats what another leaves out.
+"""
+
 TEXT_KEYS: Final = ("content", "text", "memory", "data", "value")
 """Where the text of a memory is, by common custom; LangMem nests `content` in `content`."""
 
@@ -52,7 +59,8 @@ async def read_langgraph_store(
     fixed = form.of("*")
     start = fixed[: fixed.index("*")]
     offset = 0
-    while page := await store.asearch(start, limit=PAGE, offset=offset):
+    # Being looked at prolongs the life of an item that expires, which would write to the store.
+    while page := await store.asearch(start, limit=EVERYTHING, offset=offset, refresh_ttl=False):
         offset += len(page)
         for item in page:
             place = form.split(item.namespace)
