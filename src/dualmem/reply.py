@@ -48,13 +48,16 @@ def read_reply(text: str, output: type[T]) -> T:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a reply's value without null characters: nobody sees them, and Postgres takes none, in a state neither."""
-    if isinstance(value, str):
-        return value.replace("\0", "")
-    if isinstance(value, list):
-        return [_without_nulls(part) for part in value]
-    if isinstance(value, dict):
-        return {key: _without_nulls(part) for key, part in value.items()}
+    """Take null characters out of a reply: nobody sees them, and Postgres takes none in a graph's state."""
+    # A stack of its own: a reply may be nested deeper than calls can be.
+    holders = [value]
+    while holders:
+        holder = holders.pop()
+        for key, part in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if isinstance(part, str):
+                holder[key] = part.replace("\0", "")
+            elif isinstance(part, dict | list):
+                holders.append(part)
     return value
 
 
