@@ -251,3 +251,11 @@ async def test_a_transcript_from_a_file_is_remembered(open_memory: Open, reader:
     memory = open_memory(reader())
     receipt = await memory.remember(transcript, user_id="ana")
     assert (receipt.conversation_id, receipt.memories_made) == ("chat", 1)
+
+
+async def test_models_can_be_given_by_their_names() -> None:
+    memory = DualMem(chat_model="openai:small", embeddings="local", store=":memory:")
+    assert (memory.settings.chat_model, memory.settings.embedding_model) == ("openai:small", "local")
+    assert (memory.resources.chat_model, memory.resources.embeddings) == (None, None)
+    with pytest.raises(ModelNotConfigured, match="OPENAI_API_KEY"):
+        await memory.resources.chat(memory.settings).load()

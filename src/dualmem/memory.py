@@ -64,8 +64,8 @@ class DualMem:
 
     Args:
         settings: What is in force; by default what the environment configures.
-        chat_model: A LangChain chat model, in place of the one the settings name.
-        embeddings: LangChain embeddings, in place of those the settings name.
+        chat_model: A LangChain chat model, or the name of one, in place of the one the settings name.
+        embeddings: LangChain embeddings, or the name of a model, in place of those the settings name.
         backend: A vector database, in place of the one the settings name.
         reranker: A LangChain document compressor that orders evidence where `rerank` is `compressor`.
         options: Single settings, over `settings`.
@@ -78,12 +78,16 @@ class DualMem:
         self,
         settings: Settings | None = None,
         *,
-        chat_model: BaseChatModel | None = None,
-        embeddings: Embeddings | None = None,
+        chat_model: BaseChatModel | str | None = None,
+        embeddings: Embeddings | str | None = None,
         backend: Backend | None = None,
         reranker: BaseDocumentCompressor | None = None,
         **options: Any,
     ) -> None:
+        if isinstance(chat_model, str):
+            options["chat_model"], chat_model = chat_model, None
+        if isinstance(embeddings, str):
+            options["embedding_model"], embeddings = embeddings, None
         settings = settings.override(options) if settings is not None else load_settings(**options)
         self.resources = Resources(
             settings, chat_model=chat_model, embeddings=embeddings, backend=backend, reranker=reranker
