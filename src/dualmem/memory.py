@@ -89,9 +89,7 @@ class DualMem:
         if isinstance(embeddings, str):
             options["embedding_model"], embeddings = embeddings, None
         settings = settings.override(options) if settings is not None else load_settings(**options)
-        self.resources = Resources(
-            settings, chat_model=chat_model, embeddings=embeddings, backend=backend, reranker=reranker
-        )
+        self.resources = Resources(settings, chat_model, embeddings, backend, reranker)
 
     @property
     def settings(self) -> Settings:
