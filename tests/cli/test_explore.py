@@ -67,6 +67,8 @@ def test_bad_arguments_are_one_sentence(dualmem: Callable[..., Any], tmp_path: P
 
 
 def test_without_the_extra_it_says_how_to_get_it(dualmem: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package's own attribute too: it would be that of the second import afterwards.
+    monkeypatch.delattr("dualmem.explorer", raising=False)
     for name in [name for name in sys.modules if name.startswith("dualmem.explorer")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
