@@ -13,7 +13,9 @@ import openai
 import pytest
 from pytest_socket import disable_socket
 
+from dualmem import DualMem
 from dualmem.errors import ConfigurationError
+from dualmem.lifecycle import violations
 from dualmem.local.client import LocalChat, make_chat
 from dualmem.local.embeddings import MiniLMEmbeddings, local_embeddings
 from dualmem.local.server import LocalServer
@@ -192,3 +194,33 @@ def test_a_hub_out_of_reach_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"'tiny.gguf' of 'owner/models' cannot be had"):
         hub_weights("owner/models", "tiny.gguf")
+
+
+async def test_a_conversation_is_remembered_and_asked_about(server: LocalServer, tmp_path: Path) -> None:
+    lines = [
+        ("2024-03-04T18:30:00+00:00", "user", "Mara", "I live in Lisbon now, in a tiny flat."),
+        ("2024-03-04T18:31:00+00:00", "assistant", "Ben", "Good to hear from you!"),
+        (
+            "2024-06-20T19:00:00+00:00",
+            "user",
+            "Mara",
+            "Big news: I moved to Porto last week! I live near the river now.",
+        ),
+    ]
+    messages = [
+        {"timestamp": said_at, "role": role, "name": name, "content": text} for said_at, role, name, text in lines
+    ]
+    # The weights that the other tests joined, in a server of its own.
+    place = {"store": str(tmp_path / "store"), "cache_dir": str(server.cache_dir)}
+    async with DualMem(chat_model="local", call_timeout=600.0, **place) as memory:
+        receipt = await memory.remember(messages, user_id="mara")
+        assert (receipt.turns_stored, receipt.turns_pending) == (len(lines), 0)
+        kept = await memory.memories(user_id="mara", states=())
+        assert kept
+        assert violations(kept) == []
+        texts = {turn.id: turn.text for each in kept for turn in await memory.sources(each)}
+        assert all(source.quote in texts[source.turn_id] for each in kept for source in each.sources)
+        found = await memory.recall("Where does Mara live now?", user_id="mara")
+    assert "Porto" in found.answer
+    assert found.usage.calls >= len(("answer", "gate"))
+    assert any("Porto" in source.text for item in found.evidence for source in item.sources)
