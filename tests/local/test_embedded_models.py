@@ -211,8 +211,8 @@ async def test_a_conversation_is_remembered_and_asked_about(server: LocalServer,
         {"timestamp": said_at, "role": role, "name": name, "content": text} for said_at, role, name, text in lines
     ]
     # The weights that the other tests joined, in a server of its own.
-    place = {"store": str(tmp_path / "store"), "cache_dir": str(server.cache_dir)}
-    async with DualMem(chat_model="local", call_timeout=600.0, **place) as memory:
+    store, cache = str(tmp_path / "store"), str(server.cache_dir)
+    async with DualMem(chat_model="local", store=store, cache_dir=cache, call_timeout=600.0) as memory:
         receipt = await memory.remember(messages, user_id="mara")
         assert (receipt.turns_stored, receipt.turns_pending) == (len(lines), 0)
         kept = await memory.memories(user_id="mara", states=())
