@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 import time
+from contextlib import suppress
 from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,8 +189,10 @@ def _remove_abandoned(target: Path) -> None:
     """Remove unfinished files of writers that were killed; each is as large as the weights."""
     before = time.time() - _ABANDONED
     for unfinished in target.parent.glob(f"{target.name}.*.part"):
-        if unfinished.stat().st_mtime < before:
-            unfinished.unlink(missing_ok=True)
+        # Another writer may be done with it meanwhile.
+        with suppress(FileNotFoundError):
+            if unfinished.stat().st_mtime < before:
+                unfinished.unlink()
 
 
 def _has_size(path: Path, size: int) -> bool:
