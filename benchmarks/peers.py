@@ -33,7 +33,7 @@ def with_mem0(url: str, sessions: Sessions, folder: Path) -> dict[str, Any]:
     """Remember with mem0."""
     # It writes settings into its folder and reports to its maker, unless told otherwise before it is imported.
     os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(folder / "mem0")}
-    from mem0 import Memory  # noqa: PLC0415 - each library is in the way of the other
+    from mem0 import Memory
 
     model = {"api_key": "none", "openai_base_url": url}
     memory = Memory.from_config(
@@ -61,9 +61,9 @@ def with_mem0(url: str, sessions: Sessions, folder: Path) -> dict[str, Any]:
 
 async def with_langmem(url: str, parts: Sessions) -> dict[str, Any]:
     """Remember with LangMem, one call of its manager for each part."""
-    from langchain_openai import ChatOpenAI, OpenAIEmbeddings  # noqa: PLC0415 - as above
-    from langgraph.store.memory import InMemoryStore  # noqa: PLC0415
-    from langmem import create_memory_store_manager  # noqa: PLC0415
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+    from langgraph.store.memory import InMemoryStore
+    from langmem import create_memory_store_manager
 
     embeddings = OpenAIEmbeddings(
         model="all-MiniLM-L6-v2", base_url=url, api_key="none", check_embedding_ctx_length=False

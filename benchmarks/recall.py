@@ -59,7 +59,7 @@ async def one_by_one(
     others = 0
     for question in questions:
         server.reset(latency)
-        seconds, cpu, found = await timed(lambda question=question: ask(question))  # type: ignore[misc]
+        seconds, cpu, found = await timed(lambda question=question: ask(question))
         counted = server.summary()
         if found.route != route:
             others += 1

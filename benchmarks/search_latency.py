@@ -41,7 +41,7 @@ class RandomEmbeddings(Embeddings):
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - the interface of LangChain
+    def embed_query(self, text: str) -> list[float]:
         """Return a random vector."""
         return [self._random.gauss(0, 1) for _ in range(DIMENSION)]
 
@@ -77,7 +77,7 @@ def make_turn(user: str, number: int, text: str) -> Turn:
         conversation_id=f"chat-{number // 200}",
         position=number,
         speaker=("Ana", "Ben")[number % 2],
-        role=("user", "assistant")[number % 2],  # type: ignore[arg-type]
+        role=("user", "assistant")[number % 2],
         text=text,
         said_at=START + timedelta(minutes=number),
         recorded_at=START,

@@ -67,7 +67,7 @@ def run(python: str, code: str, *arguments: str) -> list[float]:
 
 async def remember(url: str, store: Path) -> None:
     """Fill a store with 300 memories of one user."""
-    from dualmem import DualMem, load_settings  # noqa: PLC0415 - imports are what is measured here
+    from dualmem import DualMem, load_settings
 
     models = {"chat_model": "openai:stub", "embedding_model": "openai:all-MiniLM-L6-v2", "base_url": url}
     messages = [

@@ -124,12 +124,12 @@ def _extract(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"memories": memories[: schema["memories"]["maxItems"]]}
 
 
-def _consolidate(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - one form for all rules
+def _consolidate(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     decision = {"target": "none", "same": False, "both": True, "sign": "", "reason": ""}
     return {"decisions": [{"new": int(number), **decision} for number in _NEW.findall(_between(last, "memories"))]}
 
 
-def _evolve(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _evolve(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"relations": []}
 
 
@@ -137,7 +137,7 @@ def _question(last: str) -> str:
     return last.rpartition("Question: ")[2].partition("\n")[0]
 
 
-def _answer(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _answer(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     asked = words_of(_question(last))
     lines = _LABELLED.findall(_between(last, "evidence"))
     if not lines:
@@ -146,7 +146,7 @@ def _answer(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: AR
     return {"cites": [label], "found": True, "answer": text[:600]}
 
 
-def _gate(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _gate(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     lacking = sorted(words_of(_question(last)) - words_of(_between(last, "evidence")))
     return {
         "reason": "by words",
@@ -157,11 +157,11 @@ def _gate(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG0
     }
 
 
-def _filter(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _filter(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"keep": [label for label, _ in _LABELLED.findall(_between(last, "evidence"))]}
 
 
-def _read_chunk(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _read_chunk(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     asked = words_of(_question(last))
     said = [
         (len(asked & words_of(f"{speaker} {fact}")), int(number), f"{speaker}: {fact}"[:240])
@@ -172,7 +172,7 @@ def _read_chunk(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa
     return {"facts": [{"turns": [number], "fact": fact, "score": 8} for _, number, fact in best]}
 
 
-def _select(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _select(last: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"keep": [int(number) for number in _FACT.findall(_between(last, "facts"))[:6]]}
 
 

@@ -39,7 +39,7 @@ class Account:
 
     def reset(self, latency: float) -> None:
         """Start anew."""
-        self.__init__()  # type: ignore[misc]
+        self.__init__()
         self.latency = latency
 
     def summary(self) -> dict[str, Any]:
@@ -119,18 +119,18 @@ def application(embeddings: str) -> Any:
     Args:
         embeddings: `minilm`, or `hash` for vectors made of words.
     """
-    from starlette.applications import Starlette  # noqa: PLC0415 - the scripts that only start it need none of this
-    from starlette.requests import Request  # noqa: PLC0415
-    from starlette.responses import JSONResponse  # noqa: PLC0415
-    from starlette.routing import Route  # noqa: PLC0415
-    from stub_replies import UnknownPrompt, reply_to, step_of, text_of  # noqa: PLC0415
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+    from stub_replies import UnknownPrompt, reply_to, step_of, text_of
 
     if embeddings == "minilm":
-        from dualmem.local.embeddings import local_embeddings  # noqa: PLC0415
+        from dualmem.local.embeddings import local_embeddings
 
         model: Any = local_embeddings("minilm")
     else:
-        from dualmem.testing import WordEmbeddings  # noqa: PLC0415
+        from dualmem.testing import WordEmbeddings
 
         model = WordEmbeddings(384)
     account = Account()
@@ -201,7 +201,7 @@ def application(embeddings: str) -> Any:
         account.reset(float((await request.json())["latency"]))
         return JSONResponse({})
 
-    async def summary(request: Request) -> JSONResponse:  # noqa: ARG001 - what a route is called with
+    async def summary(request: Request) -> JSONResponse:
         return JSONResponse(account.summary())
 
     return Starlette(
@@ -251,14 +251,14 @@ class StubServer:
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         base = self.url.removesuffix("/v1")
-        with urllib.request.urlopen(urllib.request.Request(base + path, data), timeout=30) as reply:  # noqa: S310
+        with urllib.request.urlopen(urllib.request.Request(base + path, data), timeout=30) as reply:  # noqa: S310 - loopback alone
             found: dict[str, Any] = json.loads(reply.read())
         return found
 
 
 async def serve(options: argparse.Namespace) -> None:
     """Serve until the process is stopped."""
-    import uvicorn  # noqa: PLC0415 - as above
+    import uvicorn
 
     config = uvicorn.Config(
         application(options.embeddings), host="127.0.0.1", port=options.port, log_level="error", access_log=False
