@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Block sockets; asyncio needs Unix ones, and tests of servers loopback."""
-    if any(item.get_closest_marker(name) for name in ("browser", "local", "postgres", "server")):
+    if any(item.get_closest_marker(name) for name in ("browser", "local", "loopback", "postgres", "server")):
         socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
     else:
         disable_socket(allow_unix_socket=True)

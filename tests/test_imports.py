@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "cleaning",
         "clocks",
         "config",
+        "connections",
         "context",
         "embedding",
         "identity",

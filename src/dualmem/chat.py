@@ -166,7 +166,7 @@ class Chat:
                 async with asyncio.timeout(self._timeout):
                     if on_text is not None and _streams(self.model):
                         reply = await _streamed(
-                            runnable, messages, {"tags": tags}, on_text, usage=_is_openai(self.model)
+                            runnable, messages, {"tags": tags}, on_text, usage=is_openai(self.model)
                         )
                     else:
                         reply = await runnable.ainvoke(list(messages), {"tags": tags})
@@ -197,7 +197,7 @@ class Chat:
         """Return the model, set up to reply by the prompt's schema in the way it knows best."""
         options: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
         name = prompt.step.replace(".", "_")
-        if _is_openai(self.model):
+        if is_openai(self.model):
             hosted = not getattr(self.model, "openai_api_base", None)
             schema = strict_schema(prompt.schema) if hosted else dict(prompt.schema)
             options["response_format"] = {
@@ -224,7 +224,7 @@ def _paid(error: ModelError, call: ModelCall) -> ModelError:
 
 def _streams(model: BaseChatModel) -> bool:
     """Whether the reply comes as text, bit by bit; arguments of a tool call do not."""
-    return _is_openai(model) or not (_overrides(model, "with_structured_output") or _overrides(model, "bind_tools"))
+    return is_openai(model) or not (_overrides(model, "with_structured_output") or _overrides(model, "bind_tools"))
 
 
 async def _streamed(
@@ -314,7 +314,8 @@ def _translate(step: str, error: Exception) -> ModelError:
     return ModelUnavailable(f"{step}: the model call failed: {type(error).__name__}: {detail}")
 
 
-def _is_openai(model: BaseChatModel) -> bool:
+def is_openai(model: object) -> bool:
+    """Whether a chat model or embeddings come from langchain-openai, or are built on what does."""
     return any(base.__module__.startswith("langchain_openai.") for base in type(model).__mro__)
 
 

@@ -7,9 +7,9 @@ import os
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dualmem.chat import Chat
+from dualmem.chat import Chat, is_openai
 from dualmem.config import is_local
 from dualmem.embedding import Embedder
 from dualmem.errors import ConfigurationError, ModelNotConfigured
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from dualmem.config import Settings
+
+M = TypeVar("M")
 
 HOW_TO_CONFIGURE = (
     "no {what} is configured; there are three ways: set OPENAI_API_KEY for OpenAI, set DUALMEM_BASE_URL and "
@@ -71,12 +73,13 @@ def make_chat(settings: Settings, model: BaseChatModel | None = None) -> Chat:
         ModelNotConfigured: None is set.
     """
     if model is not None:
-        return Chat(model, timeout=settings.call_timeout, concurrency=settings.max_concurrency)
+        limits: dict[str, Any] = {"timeout": settings.call_timeout, "concurrency": settings.max_concurrency}
+        return Chat(make=partial(_apart, model), **limits) if is_openai(model) else Chat(model, **limits)
     name = chat_name(settings)
     if is_local(name):
         return _local_chat(name, settings)
     return Chat(
-        make=partial(_chat_model, name, settings),
+        make=lambda: _apart(_chat_model(name, settings)),
         timeout=settings.call_timeout,
         concurrency=settings.max_concurrency,
         max_output_tokens=settings.max_output_tokens,
@@ -150,7 +153,10 @@ def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, n
     if embeddings is not None:
         known = name or settings.embedding_model or _own_name(embeddings)
         dimension = getattr(embeddings, "dimension", None)
-        return Embedder(embeddings, name=known, dimension=dimension if isinstance(dimension, int) else None)
+        size = dimension if isinstance(dimension, int) else None
+        if is_openai(embeddings):
+            return Embedder(make=partial(_apart, embeddings), name=known, dimension=size)
+        return Embedder(embeddings, name=known, dimension=size)
     name = embedding_name(settings)
     provider, _, rest = name.partition(":")
     if provider == "local":
@@ -165,11 +171,20 @@ def make_embedder(settings: Settings, embeddings: Embeddings | None = None, *, n
         model = rest if provider == "openai" else name
         key = _openai_key(settings)
         return Embedder(
-            make=partial(_openai_embeddings, model, key, settings),
+            make=lambda: _apart(_openai_embeddings(model, key, settings)),
             name=model,
             dimension=_OPENAI_DIMENSIONS.get(model),
         )
-    return Embedder(make=partial(_other_embeddings, name), name=name)
+    return Embedder(make=lambda: _apart(_other_embeddings(name)), name=name)
+
+
+def _apart(model: M) -> M:
+    """Return a model of langchain-openai with connections of its own for each event loop, another as it is."""
+    if not is_openai(model):
+        return model
+    from dualmem.connections import per_loop  # noqa: PLC0415 - slow to import
+
+    return per_loop(model)
 
 
 def _openai_embeddings(model: str, key: str, settings: Settings) -> Embeddings:

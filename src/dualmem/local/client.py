@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import openai
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -17,6 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr, SkipValidation
 
+from dualmem.connections import LoopClient
 from dualmem.local.server import LocalServer
 
 _ANYWHERE = "http://127.0.0.1/v1"
@@ -82,26 +81,16 @@ class LocalClient(openai.DefaultHttpxClient):
         return super().send(_redirected(self, self._local_server, request), **options)
 
 
-class LocalAsyncClient(openai.DefaultAsyncHttpxClient):
-    """Sends each request to where the server listens now, from a connection pool of the running event loop.
-
-    A pool that served two loops would let one wake the other's waiters, and reuse connections of a closed one.
-    """
+class LocalAsyncClient(LoopClient):
+    """Sends each request to where the server listens now, from a connection pool of the running event loop."""
 
     def __init__(self, server: LocalServer) -> None:
         super().__init__(**_PLAIN)
         self._local_server = server
-        self._local_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        self._local_lock = threading.Lock()
 
     async def send(self, request: Any, **options: Any) -> Any:
         """Send `request` to the server."""
-        loop = asyncio.get_running_loop()
-        with self._local_lock:
-            pool = self._local_pools.get(loop)
-            if pool is None:
-                pool = self._local_pools[loop] = openai.DefaultAsyncHttpxClient(**_PLAIN)
-        return await pool.send(_redirected(pool, self._local_server, request), **options)
+        return await super().send(_redirected(self, self._local_server, request), **options)
 
 
 @cache
