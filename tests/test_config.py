@@ -10,8 +10,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from dualmem.config import LOCAL, PRESETS, Options, PresetName, Settings, is_local, load_settings, origin_of
+from dualmem.config import Options, Settings, is_local, load_settings, origin_of
 from dualmem.errors import ConfigurationError
+from dualmem.presets import LOCAL, PRESETS, PresetName
 
 PAPERS = {
     "top_k": 30,
@@ -190,6 +191,44 @@ def test_what_was_set_by_hand_stays_when_the_preset_changes() -> None:
 def test_what_was_set_by_hand_stays_when_the_model_changes() -> None:
     settings = load_settings(chat_model="local", top_k=11).override({"chat_model": "openai:gpt-4o-mini"})
     assert settings.top_k == 11
+
+
+GIVEN: tuple[dict[str, Any], ...] = (
+    {},
+    {"preset": "dmem"},
+    {"preset": "memlace", "top_k": 11, "ranking_weights": {"turns": 2.0}},
+    {"chat_model": "local", "ranking_weights": {"topic": 0.5}},
+    {"rankings": ["semantic"], "gate": "always", "budget_calls": None},
+)
+
+
+@pytest.mark.parametrize("base", GIVEN)
+@pytest.mark.parametrize("change", GIVEN)
+def test_overriding_gives_what_reading_everything_again_would(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, base: dict[str, Any], change: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("DUALMEM_RANKING_WEIGHTS", '{"semantic": 3, "turns": 1}')
+    monkeypatch.setenv("dualmem_window_turns", "12")
+    monkeypatch.setenv("DUALMEM_STORE", "")
+    (tmp_path / ".env").write_text(
+        'DUALMEM_RANKING_WEIGHTS={"topic": 4}\nDUALMEM_CHUNK_TURNS=9\nDUALMEM_RANKINGS=["turns"]\nDUALMEM_OTHER=1\n'
+    )
+    derived, fresh = load_settings(**base).override(change), load_settings(**{**base, **change})
+    assert derived == fresh
+    assert derived.model_dump() == fresh.model_dump()
+    assert derived.model_fields_set == fresh.model_fields_set
+    again = derived.override({"top_k": 5})
+    assert again.model_dump() == load_settings(**{**base, **change, "top_k": 5}).model_dump()
+
+
+def test_overriding_reads_nothing_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DUALMEM_CHUNK_TURNS=9\n")
+    monkeypatch.setenv("DUALMEM_TOP_K", "9")
+    base = load_settings()
+    monkeypatch.setenv("DUALMEM_TOP_K", "many")
+    (tmp_path / ".env").unlink()
+    settings = base.override({"gate": "never"}).override({"preset": "dmem"})
+    assert (settings.top_k, settings.chunk_turns, settings.gate) == (9, 9, "never")
 
 
 def test_overriding_keeps_the_environment_below(monkeypatch: pytest.MonkeyPatch) -> None:

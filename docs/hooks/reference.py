@@ -64,7 +64,8 @@ def _title(path: Path) -> str:
 
 def settings_page() -> str:
     """Return every setting with its type, default and meaning, and what each preset sets."""
-    from dualmem.config import LOCAL, PRESETS, Options, Settings  # noqa: PLC0415 - read when the site is built
+    from dualmem.config import Options, Settings  # noqa: PLC0415 - read when the site is built
+    from dualmem.presets import LOCAL, PRESETS  # noqa: PLC0415 - as above
 
     parts = [
         "# Settings\n",

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dualmem.config import PRESETS, Options, Settings, load_settings
+    from dualmem.config import Options, Settings, load_settings
     from dualmem.context import Resources
     from dualmem.errors import DualmemError
     from dualmem.graphs.deliberation import build_deliberation_graph
@@ -31,7 +31,7 @@ _HOMES = {
     "IngestReceipt": "dualmem.records",
     "Memory": "dualmem.records",
     "Options": "dualmem.config",
-    "PRESETS": "dualmem.config",
+    "PRESETS": "dualmem.presets",
     "Recollection": "dualmem.records",
     "Resources": "dualmem.context",
     "Scope": "dualmem.records",

@@ -9,111 +9,20 @@ Precedence: what the caller passes, then the environment, then `.env`, then the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from dualmem.errors import ConfigurationError
+from dualmem.presets import LOCAL, PRESETS, PresetName
 
 GatePolicy = Literal["quality", "majority", "consensus", "always", "never"]
-
-PresetName = Literal[
-    "default",
-    "dmem",
-    "memlace",
-    "mem0star",
-    "filter",
-    "majority",
-    "consensus",
-    "quality",
-    "full",
-    "no-expansion",
-    "no-temporal",
-    "compact-merge",
-    "no-evolution",
-    "no-rerank",
-    "none",
-]
-
-_DMEM: dict[str, Any] = {
-    "strategy": "mem0star",
-    "evolution": False,
-    "expand_lifecycle": False,
-    "rankings": ("semantic",),
-    "zoom_turns": 0,
-    "rerank": "none",
-    "deliberation": "exhaustive",
-    "answer_style": "short",
-    "ledger": False,
-    "check_support": False,
-    "write_back": False,
-}
-_MEMLACE: dict[str, Any] = {
-    "gate": "never",
-    "memory_filter": "off",
-    "zoom_turns": 0,
-    "rankings": ("semantic", "keyword", "template", "topic"),
-    "fusion": "rrf",
-}
-
-PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "default": {},
-        # D-Mem's table, row by row.
-        "dmem": {**_DMEM, "gate": "quality", "memory_filter": "off"},
-        "mem0star": {**_DMEM, "gate": "never", "memory_filter": "off"},
-        "filter": {**_DMEM, "gate": "never", "memory_filter": "model"},
-        "majority": {**_DMEM, "gate": "majority", "memory_filter": "off"},
-        "consensus": {**_DMEM, "gate": "consensus", "memory_filter": "off"},
-        "quality": {**_DMEM, "gate": "quality", "memory_filter": "off"},
-        "full": {**_DMEM, "gate": "always", "memory_filter": "off"},
-        # MemoryLACE and its ablations.
-        "memlace": _MEMLACE,
-        "no-expansion": {**_MEMLACE, "expand_lifecycle": False},
-        "no-temporal": {**_MEMLACE, "temporal": False},
-        "compact-merge": {**_MEMLACE, "merge": "compact"},
-        "no-evolution": {**_MEMLACE, "evolution": False},
-        "no-rerank": {**_MEMLACE, "rerank": "none"},
-        "none": {
-            **_MEMLACE,
-            "expand_lifecycle": False,
-            "temporal": False,
-            "merge": "compact",
-            "evolution": False,
-            "rerank": "none",
-        },
-    }
-)
-
-LOCAL: Mapping[str, Any] = MappingProxyType(
-    {
-        "extraction": "lean",
-        "window_turns": 6,
-        "window_tokens": 1200,
-        "window_overlap": 2,
-        "window_memories": 8,
-        "decision_drafts": 1,
-        "similar_memories": 2,
-        "candidate_similarity": 0.45,
-        "batch_windows": 4,
-        "evolution": False,
-        "top_k": 8,
-        "zoom_turns": 3,
-        "context_tokens": 700,
-        "chunk_turns": 20,
-        "chunk_tokens": 1500,
-        "chunk_overlap": 2,
-        "ledger": False,
-        "max_output_tokens": 1024,
-        "max_concurrency": 1,
-    }
-)
-"""Beneath preset and defaults when the chat model is the embedded one: a small model needs small bites."""
 
 Ranking = Literal["semantic", "keyword", "template", "topic", "time", "turns"]
 
@@ -306,15 +215,25 @@ class Settings(BaseSettings, Options):
     )
     qdrant_api_key: SecretStr | None = Field(None, description="Key of the Qdrant server.")
     collection_prefix: str = Field("dualmem", pattern=r"^[A-Za-z0-9_-]+$", description="Prefix of the collections.")
+    encryption_key: SecretStr | None = Field(
+        None,
+        description="Encrypts the texts in the store (extra `encrypt`): 32 bytes in base64 or hexadecimal, made by "
+        "`dualmem new-key`.",
+    )
+    encryption_key_file: str | None = Field(None, description="A file that holds the key, in place of the key itself.")
     cache_dir: str = Field(str(Path("~/.cache/dualmem")), description="Where joined model files are kept.")
     lease_seconds: float = Field(60.0, gt=0, description="A writer that shows no life for so long loses its user.")
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
-    """What the caller set by hand; the rest is read anew when something is overridden."""
+    """What the caller set by hand."""
+
+    _outside: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """What the environment and `.env` said when these settings, or those they derive from, were read."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
         self._given = values
+        self._outside = _read.get()
 
     @classmethod
     def settings_customise_sources(
@@ -326,16 +245,34 @@ class Settings(BaseSettings, Options):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the hook's own signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put the preset beneath everything that was set by hand."""
-        return init_settings, env_settings, dotenv_settings, PresetSource(settings_cls)
+        outside = _over(dotenv_settings(), env_settings())
+        _read.set(outside)
+        return init_settings, InitSettingsSource(settings_cls, outside), PresetSource(settings_cls)
 
     def override(self, options: Options | Mapping[str, Any]) -> Settings:
         """Return these settings with `options` on top; only what was set in them counts.
+
+        The environment and `.env` are not read again: that takes longer than a search.
 
         Raises:
             ConfigurationError: An option does not exist or has a value that it cannot have.
         """
         changes = options.model_dump(exclude_unset=True) if isinstance(options, BaseModel) else dict(options)
-        return load_settings(**{**self._given, **changes})
+        given = {**self._given, **changes}
+        return _checked(given, self._derived)
+
+    def _derived(self, **given: Any) -> Settings:
+        """Return what `Settings(**given)` would have been when these were read."""
+        above = _over(self._outside, given)
+        made = Settings.__new__(Settings)
+        # Not through the constructor of settings, which reads.
+        BaseModel.__init__(made, **_over(_beneath(above), above))
+        made._given, made._outside = given, self._outside  # noqa: SLF001 - of its own class
+        return made
+
+
+_read: ContextVar[dict[str, Any]] = ContextVar("read", default={})  # noqa: B039 - never changed in place
+"""What the settings that are being made found outside: their sources know no instance to leave it with."""
 
 
 class PresetSource(PydanticBaseSettingsSource):
@@ -347,9 +284,24 @@ class PresetSource(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Return the chosen preset's values; an unknown name is left to validation."""
-        preset = PRESETS.get(self.current_state.get("preset", "default"), {})
-        local = LOCAL if is_local(self.current_state.get("chat_model")) else {}
-        return {**local, **preset}
+        return _beneath(self.current_state)
+
+
+def _beneath(above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what lies beneath the values that were set: the preset's, and those of the embedded model."""
+    preset = PRESETS.get(above.get("preset", "default"), {})
+    local = LOCAL if is_local(above.get("chat_model")) else {}
+    return {**local, **preset}
+
+
+def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay values over others, and mappings within them likewise, as pydantic-settings does with its sources."""
+    both = {key: _over(low[key], value) for key, value in high.items() if _is_mapping(low.get(key), value)}
+    return {**low, **high, **both}
+
+
+def _is_mapping(*values: object) -> bool:
+    return all(isinstance(value, Mapping) for value in values)
 
 
 def is_local(chat_model: object) -> bool:
@@ -363,12 +315,16 @@ def load_settings(**values: Any) -> Settings:
     Raises:
         ConfigurationError: A value is not one that its setting can have, or no setting has that name.
     """
+    return _checked(values, Settings)
+
+
+def _checked(values: Mapping[str, Any], make: Callable[..., Settings]) -> Settings:
     unknown = sorted(set(values) - set(Settings.model_fields))
     if unknown:
         message = f"no setting is named {', '.join(map(repr, unknown))}; `dualmem config` lists them all"
         raise ConfigurationError(message)
     try:
-        return Settings(**values)
+        return make(**values)
     except ValueError as error:
         raise ConfigurationError(describe_validation(error)) from error
 
@@ -378,9 +334,15 @@ def describe_validation(error: ValueError) -> str:
     details = getattr(error, "errors", None)
     if details is None:
         return str(error)
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']} (got {item.get('input')!r})" for item in details()
-    )
+    return "; ".join(_refused(item) for item in details())
+
+
+def _refused(item: Mapping[str, Any]) -> str:
+    """Say why one value was refused; a secret is not shown."""
+    field = Settings.model_fields.get(str(item["loc"][0])) if item["loc"] else None
+    secret = field is not None and field.annotation == SecretStr | None
+    shown = "" if secret else f" (got {item.get('input')!r})"
+    return f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']}{shown}"
 
 
 def origin_of(settings: Settings, name: str) -> str:

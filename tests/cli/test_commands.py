@@ -20,8 +20,9 @@ from rich.cells import cell_len
 from dualmem.cli import render
 from dualmem.cli.app import ORDER, START_HERE, app
 from dualmem.cli.arguments import asking_time, zone_of
-from dualmem.config import PRESETS, Settings
+from dualmem.config import Settings
 from dualmem.errors import InputError
+from dualmem.presets import PRESETS
 
 Run = Callable[..., Any]
 SCRIPT = Path(sysconfig.get_path("scripts")) / "dualmem"

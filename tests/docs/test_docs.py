@@ -20,8 +20,9 @@ import dualmem
 from dualmem import context
 from dualmem.chat import Chat
 from dualmem.cli.app import app
-from dualmem.config import PRESETS, Settings
+from dualmem.config import Settings
 from dualmem.embedding import Embedder
+from dualmem.presets import PRESETS
 from dualmem.testing import WordEmbeddings
 
 ROOT = Path(dualmem.__file__).parents[2]

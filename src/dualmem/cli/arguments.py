@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from dualmem.config import PRESETS
 from dualmem.errors import InputError
+from dualmem.presets import PRESETS
 
 GRAPHS = ("recall", "deliberation", "ingestion")
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from dualmem.config import PRESETS, Options, Settings, load_settings
+from dualmem.config import Options, Settings, load_settings
 from dualmem.errors import ConfigurationError
 from dualmem.evals.run_files import fingerprint, prompt_hashes, store_folder
 from dualmem.evals.systems import BASELINES
 from dualmem.models import chat_name, embedding_name
+from dualmem.presets import PRESETS
 
 PRESET_NAMES: Final = (*PRESETS, *BASELINES)
 

@@ -11,12 +11,12 @@ from urllib.parse import parse_qs
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from dualmem.cleaning import clean_text, clean_user_id
-from dualmem.config import PRESETS
 from dualmem.errors import InputError, NotFound
 from dualmem.explorer.console import Console, as_event
 from dualmem.explorer.pages import Pages, Site, user_of
 from dualmem.explorer.rendering import RELATIONS, href
 from dualmem.explorer.views import moment
+from dualmem.presets import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
