@@ -22,6 +22,7 @@ from langgraph.runtime import Runtime
 from dualmem.config import Options, Settings, load_settings
 from dualmem.errors import ModelNotConfigured
 from dualmem.models import make_chat, make_embedder
+from dualmem.stores.keys import key_of
 from dualmem.stores.store import Store, open_backend
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Resources:
         except ModelNotConfigured:
             embedder = None
         backend = self.backend or open_backend(self.settings)
-        return Store(backend, embedder, lease_seconds=self.settings.lease_seconds)
+        return Store(backend, embedder, lease_seconds=self.settings.lease_seconds, key=key_of(self.settings))
 
     def chat(self, settings: Settings) -> Chat:
         """Return the chat model that `settings` name; one is made once, since clients are costly."""

@@ -10,6 +10,7 @@ DualmemError
 ├── StoreError                 the store cannot do what was asked
 │   ├── StoreLocked            another process has the embedded store open
 │   ├── EmbeddingMismatch      the store was built with another embedding model
+│   ├── KeyMismatch            the store is encrypted with another key, or not at all
 │   ├── UserBusy               another writer is working on the same user
 │   └── NotFound               no such memory or turn for this user
 └── ModelError                 a model did not give a usable reply
@@ -33,6 +34,7 @@ __all__ = [
     "EmptyConversation",
     "InputError",
     "InvalidUser",
+    "KeyMismatch",
     "ModelError",
     "ModelNotConfigured",
     "ModelUnavailable",
@@ -84,6 +86,10 @@ class StoreLocked(StoreError):
 
 class EmbeddingMismatch(StoreError):
     """The collection was made with an embedding model of another name or size."""
+
+
+class KeyMismatch(StoreError):
+    """The store is encrypted with another key than the one that is set, or only one of both is there."""
 
 
 class UserBusy(StoreError):

@@ -28,6 +28,8 @@ def register(app: typer.Typer) -> None:
     app.command()(resume)
     app.command()(reextract)
     app.command()(reembed)
+    app.command(name="new-key")(new_key)
+    app.command()(rekey)
 
 
 def doctor(
@@ -196,10 +198,13 @@ def reembed(
     into_prefix: Annotated[
         str | None, typer.Option(help="Prefix of the new collections, where they are on the same server.")
     ] = None,
+    old_key_file: Annotated[
+        str | None, typer.Option(help="File with the key of the store that is copied, where that is another one.")
+    ] = None,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
-    """Make the store anew with the embedding model that is configured now, or copy it elsewhere.
+    """Make the store anew with the embedding model and encryption key that are configured now, or copy it elsewhere.
 
     Interrupted, it goes on where it was when it is called again. The old store is never changed.
 
@@ -214,7 +219,7 @@ def reembed(
             "DUALMEM_COLLECTION_PREFIX to it"
         )
         raise ConfigurationError(message)
-    done = rebuild(settings, into=into, prefix=into_prefix, quiet=as_json)
+    done = rebuild(settings, into=into, prefix=into_prefix, old_key=old_key_file, quiet=as_json)
     receipt = done.receipt
     if as_json:
         say_json({**receipt.model_dump(mode="json"), "store": done.place, "old_store": done.old})
@@ -225,3 +230,47 @@ def reembed(
         f"{known}"
     )
     typer.echo(f"the old store is kept in {done.old}; remove it when you are content")
+
+
+def new_key(
+    file: Annotated[Path, typer.Argument(help="Where to; it must not exist.")],
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Write a new encryption key to a file that only its owner can read.
+
+    Example: dualmem new-key ~/dualmem.key
+    """
+    from dualmem.stores.keys import write_new_key  # noqa: PLC0415 - help must be fast
+
+    key = write_new_key(file)
+    if as_json:
+        say_json({"file": str(file), "key": key.id})
+    else:
+        typer.echo(f"a key with the id {key.id} is in {file}; without it nobody can read what it encrypts: keep a copy")
+        typer.echo("set DUALMEM_ENCRYPTION_KEY_FILE to that file, and new stores are encrypted")
+
+
+def rekey(
+    file: Annotated[Path, typer.Argument(help="File with the new key, as `dualmem new-key` writes it.")],
+    store: Store = None,
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
+    """Let another key open an encrypted store; the one before opens it no longer.
+
+    The texts are not encrypted anew: for that, as when a copy of the files and the old key may be in wrong hands, there
+    is `dualmem reembed`. Example: dualmem rekey ~/new.key
+    """
+    from dualmem.stores.keys import read_key  # noqa: PLC0415 - help must be fast
+
+    key = read_key(file)
+
+    async def work(memory: DualMem) -> bool:
+        return await memory.resources.store.rekey(key)
+
+    done = run(work, store=store)
+    if as_json:
+        say_json({"rekeyed": done, "key": key.id})
+    elif done:
+        typer.echo(f"the store is opened by the key with the id {key.id}; set DUALMEM_ENCRYPTION_KEY_FILE to {file}")
+    else:
+        typer.echo("nothing is stored")

@@ -16,6 +16,7 @@ from dualmem.integrations.blocking import wait_for
 from dualmem.integrations.users import user_of_run
 from dualmem.memory import DualMem
 from dualmem.records import EvidenceItem, Scope
+from dualmem.stores.encryption import EncryptedBackend
 from dualmem.stores.payload import MEMORIES
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def vector_store(memory: DualMem, *, user_id: str) -> QdrantVectorStore:
         user_id: The user whose memories it sees, and no others.
 
     Raises:
-        ConfigurationError: The memory is kept in the embedded store.
+        ConfigurationError: The memory is kept in the embedded store, or is encrypted.
         StoreError: There is no store yet.
     """
     from langchain_qdrant import QdrantVectorStore  # noqa: PLC0415 - slow to import
@@ -96,6 +97,9 @@ def vector_store(memory: DualMem, *, user_id: str) -> QdrantVectorStore:
     from dualmem.stores.qdrant import QdrantBackend  # noqa: PLC0415 - the client is heavy
 
     backend = memory.resources.store._backend  # noqa: SLF001
+    if isinstance(backend, EncryptedBackend):
+        message = "langchain-qdrant cannot read an encrypted store; use MemoryRetriever"
+        raise ConfigurationError(message)
     if not isinstance(backend, QdrantBackend):
         message = (
             "langchain-qdrant needs a Qdrant server (DUALMEM_STORE=http://...) or ':memory:'; for the embedded store "

@@ -155,6 +155,10 @@ class Backend(Protocol):
         """What names its data: of several backends in one process, those with the same key write to the same."""
 
     @property
+    def place(self) -> str:
+        """The store in words, for messages: without a user, password or key."""
+
+    @property
     def shared(self) -> bool:
         """Whether other processes may write to the same data."""
 

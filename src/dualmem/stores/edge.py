@@ -34,6 +34,11 @@ class EdgeBackend:
         return str(self._path.expanduser().absolute())
 
     @property
+    def place(self) -> str:
+        """See `Backend.place`."""
+        return f"the store at {self._path}"
+
+    @property
     def shared(self) -> bool:
         """See `Backend.shared`."""
         return False

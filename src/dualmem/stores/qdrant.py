@@ -71,6 +71,11 @@ class QdrantBackend:
         return f"memory:{id(self)}" if self._in_memory else f"{self._location}/{self._prefix}"
 
     @property
+    def place(self) -> str:
+        """See `Backend.place`."""
+        return self._place
+
+    @property
     def shared(self) -> bool:
         """See `Backend.shared`."""
         return not self._in_memory

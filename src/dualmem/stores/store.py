@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dualmem.embedding import Embedder
-from dualmem.errors import EmbeddingMismatch, ModelNotConfigured
+from dualmem.errors import ModelNotConfigured
 from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
 from dualmem.records import Memory, Rejection, Relation, Turn, TurnState
 from dualmem.stores.backend import Backend, Filter, Point, Ranking, Sparse
 from dualmem.stores.commit import Commit
+from dualmem.stores.encryption import EncryptedBackend
 from dualmem.stores.listing import Listing
+from dualmem.stores.opening import identified, rekey
 from dualmem.stores.payload import (
     CONTROL,
     MEMORIES,
@@ -46,13 +48,9 @@ from dualmem.stores.writing import Lease, alone
 
 if TYPE_CHECKING:
     from dualmem.config import Settings
-
-SCHEMA: Final = 1
-"""Version of the payloads and vectors."""
+    from dualmem.stores.keys import EncryptionKey
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-_IDENTITY: Final = stable_id("control", "identity")
 
 
 def open_backend(settings: Settings) -> Backend:
@@ -74,10 +72,18 @@ class Store:
         backend: The vector database; not opened yet.
         embedder: The embedding model; looking needs none.
         lease_seconds: A writer of another process that shows no life for so long loses its user.
+        key: What opens an encrypted store; a new store is encrypted where one is given.
     """
 
-    def __init__(self, backend: Backend, embedder: Embedder | None, *, lease_seconds: float = 60.0) -> None:
-        self._backend = backend
+    def __init__(
+        self,
+        backend: Backend,
+        embedder: Embedder | None,
+        *,
+        lease_seconds: float = 60.0,
+        key: EncryptionKey | None = None,
+    ) -> None:
+        self._backend = backend if key is None else EncryptedBackend(backend, key)
         self._known_embedder = embedder
         self._lease_seconds = lease_seconds
         self._leases: dict[str, Lease] = {}
@@ -108,6 +114,7 @@ class Store:
         Raises:
             StoreLocked: Another process has it open.
             EmbeddingMismatch: It was made with another embedding model.
+            KeyMismatch: It is encrypted and the key is not there or another one, or it is plain and there is a key.
         """
         if self._opened:
             return True
@@ -115,32 +122,8 @@ class Store:
         dimension = await self._embedder.dimension() if create else known.known_dimension if known else None
         if not await self._backend.open(specs(dimension or 0), create=create):
             return False
-        found = (await self._backend.retrieve(CONTROL, [_IDENTITY])).get(_IDENTITY)
-        if found is None:
-            if not create:
-                return False
-            identity = {
-                "what": "identity",
-                "model": self._embedder.name,
-                "dimension": dimension,
-                "schema": SCHEMA,
-            }
-            await self._backend.upsert(CONTROL, [Point(_IDENTITY, identity, {})], only_new=True)
-        elif known is not None:
-            self._check_identity(str(found["model"]), int(found["dimension"]))
-        self._opened = True
-        return True
-
-    def _check_identity(self, model: str, dimension: int) -> None:
-        mine = self._embedder.known_dimension
-        if model == self._embedder.name and (mine is None or mine == dimension):
-            return
-        message = (
-            f"the store was made with the embedding model {model!r} ({dimension} dimensions), and the settings "
-            f"name {self._embedder.name!r} ({mine or 'unknown'} dimensions); set DUALMEM_EMBEDDING_MODEL to the "
-            f"first, or make the store anew with `dualmem reembed`"
-        )
-        raise EmbeddingMismatch(message)
+        self._opened = await identified(self._backend, known, dimension, create=create)
+        return self._opened
 
     async def close(self) -> None:
         """Release the store."""
@@ -156,6 +139,17 @@ class Store:
         if not await self.open(create=False):
             return False
         await self._backend.compact()
+        return True
+
+    async def rekey(self, key: EncryptionKey) -> bool:
+        """Let `key` open an encrypted store in place of the one before; return whether there is a store.
+
+        Raises:
+            KeyMismatch: The store is not encrypted.
+        """
+        if not await self.open(create=False):
+            return False
+        await rekey(self._backend, key)
         return True
 
     @asynccontextmanager
