@@ -13,16 +13,19 @@ from dualmem.state import DeliberationState
 async def filter_facts(state: DeliberationState, runtime: Runtime[Context]) -> DeliberationState:
     """Select the strictly necessary facts, above the count only (D-Mem, step 2).
 
-    All stay where the selection fails or keeps nothing, and for a ledger, whose items are all needed.
+    All stay where the selection fails or keeps nothing, which the result says, and for a ledger, whose items are all
+    needed.
     """
     context = runtime.context
     facts = state["relevant"]
     if state.get("ledger") or len(facts) <= context.settings.fact_filter_above:
-        return {"facts": facts}
+        return {"facts": facts, "selection_failure": ""}
     try:
         reply = await context.chat.ask(fact_filter.render(facts, state["question"], asked_at=state.get("asked_at")))
     except ModelError as error:
-        return {"facts": facts, "calls": list(error.calls)}
+        failure = f"all {len(facts)} facts were used, since the selection among them failed: {error}"
+        return {"facts": facts, "selection_failure": failure, "calls": list(error.calls)}
     numbers = dict.fromkeys(number for number in reply.value.keep if 1 <= number <= len(facts))
     kept = [facts[number - 1] for number in numbers]
-    return {"facts": kept or facts, "calls": list(reply.calls)}
+    failure = "" if kept else f"all {len(facts)} facts were used, since the selection among them kept none"
+    return {"facts": kept or facts, "selection_failure": failure, "calls": list(reply.calls)}

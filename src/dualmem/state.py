@@ -163,6 +163,8 @@ class DeliberationState(DeliberationInput, DeliberationOutput, total=False):
     """Facts the answer is made from, in order of time."""
     computed: list[str]
     """What the ledger computed from them."""
+    selection_failure: str
+    """Why no model selected among the facts of the last wave, "" where one did or none was asked."""
     concluded: Answer
     degraded_reason: str
 

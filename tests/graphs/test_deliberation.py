@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,42 @@ async def test_a_model_selects_among_many_facts(deliberate: Any) -> None:
     }
     found, _ = await deliberate(script, "Which river?", deliberation="exhaustive")
     assert (found.coverage.facts_found, found.coverage.facts_used) == (7, 1)
+    assert found.degraded_reason == ""
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (ConnectionError("refused"), "the selection among them failed: .*refused"),
+        ("no JSON at all", "the selection among them failed"),
+        ({"keep": [99]}, "the selection among them kept none"),
+    ],
+)
+async def test_a_selection_that_failed_is_told(deliberate: Any, reply: Any, told: str) -> None:
+    facts = [{"turns": [1], "fact": f"Thing number {number} is {number * 7}.", "score": 8} for number in range(1, 8)]
+    script = {
+        "deliberate.extract": lambda prompt: {"facts": facts if "river" in _chunk(prompt) else []},
+        "deliberate.filter": reply,
+        "repair": reply,
+        "answer": [ANSWER],
+    }
+    found, _ = await deliberate(script, "Which river?", deliberation="exhaustive")
+    assert (found.answer, found.route, found.outcome) == ("The Douro.", "deliberate", "answered")
+    assert (found.coverage.facts_found, found.coverage.facts_used) == (7, 7)
+    assert re.match(f"all 7 facts were used, since {told}", found.degraded_reason)
+
+
+async def test_a_selection_that_a_later_wave_made_is_no_failure(deliberate: Any, grades: Make) -> None:
+    facts = [{"turns": [1], "fact": f"Thing number {number} is {number * 7}.", "score": 8} for number in range(1, 8)]
+    script = {
+        "deliberate.extract": lambda _: {"facts": facts},
+        "deliberate.filter": [{"keep": [99]}, {"keep": [1]}],
+        "answer": [ANSWER, ANSWER],
+        "gate": [grades(complete=False), grades()],
+    }
+    found, model = await deliberate(script, "Which river?", wave_chunks=1, chunk_turns=2)
+    assert model.leftovers() == {}
+    assert (found.coverage.facts_used, found.degraded_reason) == (1, "")
 
 
 async def test_weak_facts_are_better_than_none_in_progressive_reading_only(deliberate: Any, grades: Make) -> None:

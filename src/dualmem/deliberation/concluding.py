@@ -135,7 +135,7 @@ async def conclude(
         spans=[*state.get("spans", []), *spans],
         coverage=coverage,
         fast_answer=fast.text if fast is not None else None,
-        degraded_reason=failure,
+        degraded_reason="; ".join(filter(None, (failure, state.get("selection_failure")))),
         final=final or _said_of(chosen, coverage, failure),
         computed=tuple(state.get("computed") or ()),
     )
