@@ -20,7 +20,7 @@ import pytest
 from dualmem.errors import StoreError, StoreLocked
 from dualmem.stores import edge_shard
 from dualmem.stores.backend import CollectionSpec, Filter, Point, Ranking, Sparse
-from dualmem.stores.edge import EdgeBackend
+from dualmem.stores.edge import SHORT, EdgeBackend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,32 +249,67 @@ async def test_two_backends_share_one_folder(store_path: Path, specs: Any) -> No
     await first.close()
 
 
-async def test_calls_never_run_in_the_event_loops_thread(
-    store_path: Path, specs: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: set[int] = set()
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that fills with the threads in which Edge is called."""
+    noted: list[int] = []
     entered = edge_shard.edge_errors
 
     def note_thread(path: Path) -> Any:
-        threads.add(threading.get_ident())
+        noted.append(threading.get_ident())
         return entered(path)
 
     monkeypatch.setattr(edge_shard, "edge_errors", note_thread)
+    return noted
+
+
+async def test_writes_and_long_reads_never_run_in_the_event_loops_thread(
+    store_path: Path, specs: Any, threads: list[int]
+) -> None:
     backend = EdgeBackend(store_path)
     await backend.open(specs, create=True)
     await backend.upsert("notes", [note(1, state="a")])
     await backend.set_payload("notes", [point_id(1)], {"state": "b"})
     await backend.set_vectors("notes", [Point(point_id(1), {}, {"dense": [1, 0, 0, 0]})])
-    await backend.retrieve("notes", [point_id(1)])
-    await backend.scroll("notes", ALL)
+    await backend.retrieve("notes", [point_id(number) for number in range(SHORT + 1)])
+    await backend.scroll("notes", ALL, order_by="at")
     await backend.vectors("notes", [point_id(1)], "dense")
     await backend.count("notes", ALL)
     await backend.facet("notes", "state", ALL)
-    await backend.rank("notes", [Ranking("near", 3, ALL, "dense", [1, 0, 0, 0])])
     await backend.delete("notes", [point_id(1)])
     await backend.close()
     assert threads
     assert threading.get_ident() not in threads
+
+
+async def test_short_reads_cost_no_change_of_threads_unless_they_have_to_wait(
+    store_path: Path, specs: Any, threads: list[int]
+) -> None:
+    backend = EdgeBackend(store_path)
+    await backend.open(specs, create=True)
+    await backend.upsert("notes", [note(number, state="a") for number in range(SHORT + 1)])
+
+    async def read() -> None:
+        await backend.retrieve("notes", [point_id(1)])
+        await backend.rank("notes", [Ranking("near", 3, ALL, "dense", [1, 0, 0, 0])])
+        await backend.scroll("notes", ALL, limit=3)
+
+    threads.clear()
+    await read()
+    assert set(threads) == {threading.get_ident()}
+    threads.clear()
+    assert len(await backend.scroll("notes", ALL)) == SHORT + 1
+    assert threads[0] == threading.get_ident() != threads[-1]
+    monopoly = backend._shard("notes")._lock
+    monopoly.acquire()
+    threads.clear()
+    waiting = asyncio.create_task(read())
+    await asyncio.sleep(0.05)
+    assert not waiting.done(), "a read went past a call under way"
+    monopoly.release()
+    await waiting
+    assert threads[0] != threading.get_ident()
+    await backend.close()
 
 
 async def test_closing_waits_for_calls_under_way(store_path: Path, specs: Any) -> None:

@@ -38,8 +38,9 @@ def expand(
         memory = known.get(candidate.memory.id, candidate.memory)
         if memory.id in taken:
             continue
-        members = _members(memory, known) if lifecycle else [Member(memory, "current")]
-        members = [member for member in members if member.memory.id not in taken]
+        members = [Member(memory, "current")]
+        if lifecycle and (memory.links or not memory.active):
+            members = [member for member in _members(memory, known) if member.memory.id not in taken]
         taken.update(member.memory.id for member in members)
         units.append(EvidenceUnit(tuple(members), candidate.score, shares=candidate.shares))
     return units

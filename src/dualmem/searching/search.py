@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -87,7 +87,7 @@ async def search(
     if turns is not None and not (scope.kinds or scope.entities):
         units = _merged(units, _bare(turns, units, settings.weights.get("turns", 1.0)))
     ordered = await rerank_units(units, question, asked_for, context, asked_at=asked_at)
-    units = await _zoomed(ordered.units, context, user_id)
+    units = await _zoomed(ordered.units, context, user_id, turns.turns if turns else ())
     stored = bool(units) or any(await store.count(user_id))
     degraded = "; ".join(filter(None, (failure, ordered.failure)))
     return Found(tuple(units), stored=stored, asked_for=asked_for, calls=ordered.calls, degraded=degraded)
@@ -221,7 +221,7 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
             return False
     elif memory.state not in ({"active"} if scope.valid_at is None else {"active", "superseded"}):
         return False
-    names = {entity_key(name) for name in (*memory.entities, memory.subject)}
+    names = {entity_key(name) for name in (*memory.entities, memory.subject)} if scope.entities else set()
     return (
         (not scope.conversation_ids or memory.conversation_id in scope.conversation_ids)
         and (not scope.speakers or memory.speaker in scope.speakers)
@@ -249,8 +249,13 @@ def _merged(units: Sequence[EvidenceUnit], alone: Sequence[EvidenceUnit]) -> lis
     return [both[place] for place in order]
 
 
-async def _zoomed(units: Sequence[EvidenceUnit], context: Context, user_id: str) -> list[EvidenceUnit]:
-    """Show the strongest units with the turns they come from, so that detail lost in extraction is there."""
+async def _zoomed(
+    units: Sequence[EvidenceUnit], context: Context, user_id: str, known: Iterable[Turn]
+) -> list[EvidenceUnit]:
+    """Show the strongest units with the turns they come from, so that detail lost in extraction is there.
+
+    Those of `known` need not be read.
+    """
     most = context.settings.zoom_turns
     wanted = {
         turn_id
@@ -261,7 +266,8 @@ async def _zoomed(units: Sequence[EvidenceUnit], context: Context, user_id: str)
     }
     if not wanted:
         return list(units)
-    found: Mapping[str, Turn] = await context.store.turns_by_id(user_id, sorted(wanted))
+    found = {turn.id: turn for turn in known}
+    found |= await context.store.turns_by_id(user_id, sorted(wanted - found.keys()))
     zoomed = []
     for place, unit in enumerate(units):
         if place >= most or not unit.members:

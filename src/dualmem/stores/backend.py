@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from dualmem.errors import EmbeddingMismatch, StoreError
 
@@ -85,11 +85,11 @@ class Ranking:
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A point as one ranking returned it. A ranking by a field scores 0.
 
-    The same point in several rankings of one call may share its payload: copy it before changing it.
+    The same point in several rankings of one call may share its payload: copy it before changing it. A tuple, because
+    a search makes hundreds of them.
     """
 
     id: str

@@ -8,7 +8,7 @@ hundred thousand points of one user; beyond that, or for several processes, ther
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dualmem.errors import StoreError
 
@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from dualmem.stores.edge_folder import Folder
     from dualmem.stores.edge_shard import Shard
 
+SHORT: Final = 256
+"""Points that are read in the event loop, some milliseconds at most."""
+
 
 class EdgeBackend:
-    """A `Backend` over the folder at `path`. Every call runs in a thread, never in the event loop."""
+    """A `Backend` over the folder at `path`.
+
+    Short reads run where they are asked for: Edge holds the interpreter's lock during a call, so that the event loop
+    would wait as long for a thread's, and for two switches more. What takes many calls, or waits for the disk, runs in
+    a thread.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -108,7 +116,9 @@ class EdgeBackend:
     async def retrieve(self, collection: str, ids: Sequence[str], *, fields: Sequence[str] = ()) -> dict[str, Payload]:
         """See `Backend.retrieve`."""
         shard = self._shard(collection)
-        return await asyncio.to_thread(shard.retrieve, ids, fields) if ids else {}
+        if len(ids) > SHORT or shard.busy:
+            return await asyncio.to_thread(shard.retrieve, ids, fields)
+        return shard.retrieve(ids, fields) if ids else {}
 
     async def scroll(
         self,
@@ -124,6 +134,11 @@ class EdgeBackend:
         shard = self._shard(collection)
         if limit is not None and limit <= 0:
             return []
+        if not (order_by or shard.busy):
+            # That is all there is as a rule.
+            rows, offset = shard.page(filter, SHORT if limit is None else min(SHORT, limit), ids_only=ids_only)
+            if offset is None or len(rows) == limit:
+                return rows
         return await asyncio.to_thread(
             shard.scroll, filter, order_by=order_by, descending=descending, limit=limit, ids_only=ids_only
         )
@@ -151,4 +166,6 @@ class EdgeBackend:
     ) -> list[list[Scored]]:
         """See `Backend.rank`."""
         shard = self._shard(collection)
-        return await asyncio.to_thread(shard.rank, rankings, with_payload=with_payload) if rankings else []
+        if shard.busy:
+            return await asyncio.to_thread(shard.rank, rankings, with_payload=with_payload)
+        return shard.rank(rankings, with_payload=with_payload) if rankings else []

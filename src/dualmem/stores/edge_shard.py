@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import qdrant_edge as qe
 
@@ -32,6 +34,12 @@ log, which otherwise grows without end and is replayed on opening (0.1 s per 1,0
 second.
 """
 
+_EXACT = qe.SearchParams(quantization=qe.QuantizationSearchParams(rescore=True, oversampling=2.0))
+"""A scan goes by vectors of one byte a number; twice as many as are wanted are then scored by the whole ones.
+
+Of 100 wanted that are the same 100 as without quantization, with the same scores, in half the time.
+"""
+
 _EVERYTHING = 2**31
 """A limit that no store in one process reaches; Edge reserves nothing by it."""
 
@@ -46,6 +54,11 @@ class Shard:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._unflushed = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way, so that the next one waits."""
+        return self._lock.locked()
 
     @contextmanager
     def _use(self) -> Iterator[qe.EdgeShard]:
@@ -134,7 +147,7 @@ class Shard:
         for batch in batches(named, BATCH):
             with self._use() as edge:
                 # Edge stops at the first point that does not exist.
-                found = {str(row.id) for row in edge.retrieve([point.id for point in batch], False, False)}
+                found = {_canonical(row.id) for row in edge.retrieve([point.id for point in batch], False, False)}
                 changes = [qe.PointVectors(point.id, _vectors(point.vectors)) for point in batch if point.id in found]
                 if changes:
                     self._write(edge, qe.UpdateOperation.update_vectors(changes), len(changes))
@@ -161,7 +174,7 @@ class Shard:
                 for row in edge.retrieve(list(batch), False, [name]):
                     vector = row.vector.get(name) if isinstance(row.vector, dict) else None
                     if isinstance(vector, list):
-                        found[str(row.id)] = [float(value) for value in vector]  # type: ignore[arg-type] # no matrix
+                        found[_canonical(row.id)] = [float(value) for value in vector]  # type: ignore[arg-type] # no matrix
         return found
 
     def scroll(
@@ -182,29 +195,29 @@ class Shard:
             with_vector=False,
         )
         with self._use() as edge:
-            ids = [str(row.id) for row in edge.scroll(request)[0]]
+            ids = [_canonical(row.id) for row in edge.scroll(request)[0]]
         if ids_only:
             return [(key, {}) for key in ids]
         found = self.retrieve(ids)
         return [(key, found[key]) for key in ids if key in found]
 
     def _pages(self, where: Filter, limit: int, *, ids_only: bool) -> list[tuple[str, Payload]]:
-        rows: list[tuple[str, Payload]] = []
-        chosen, offset = edge_filter(where), None
-        while len(rows) < limit:
-            request = qe.ScrollRequest(
-                offset=offset,
-                limit=min(PAGE, limit - len(rows)),
-                filter=chosen,
-                with_payload=not ids_only,
-                with_vector=False,
-            )
-            with self._use() as edge:
-                page, offset = edge.scroll(request)
-            rows += [(str(row.id), row.payload or {}) for row in page]
-            if offset is None:
-                break
+        rows, offset = self.page(where, min(PAGE, limit), ids_only=ids_only)
+        while offset is not None and len(rows) < limit:
+            more, offset = self.page(where, min(PAGE, limit - len(rows)), ids_only=ids_only, offset=offset)
+            rows += more
         return rows
+
+    def page(
+        self, where: Filter, limit: int, *, ids_only: bool, offset: qe.PointId | None = None
+    ) -> tuple[list[tuple[str, Payload]], qe.PointId | None]:
+        """Return at most `limit` points in the order of their ids, from `offset` on, and where the next ones start."""
+        request = qe.ScrollRequest(
+            offset=offset, limit=limit, filter=edge_filter(where), with_payload=not ids_only, with_vector=False
+        )
+        with self._use() as edge:
+            rows, following = edge.scroll(request)
+        return [(_canonical(row.id), row.payload or {}) for row in rows], following
 
     def count(self, where: Filter) -> int:
         """See `Backend.count`."""
@@ -230,12 +243,12 @@ class Shard:
         with self._use() as edge:
             found = edge.query_batch(qe.QueryBatchRequest([_query(rankings[place]) for place in runnable]))
             # A payload is read once, in how many rankings its point may be: reading costs as much as ranking.
-            ids = list({str(hit.id) for hits in found for hit in hits}) if with_payload else []
+            ids = list({_canonical(hit.id) for hits in found for hit in hits}) if with_payload else []
             payloads = _payloads(edge, ids)
         for place, hits in zip(runnable, found, strict=True):
             by_vector = rankings[place].vector is not None
             for hit in hits:
-                key = str(hit.id)
+                key = _canonical(hit.id)
                 ranked[place].append(Scored(key, hit.score if by_vector else 0.0, payloads.get(key, {})))
         return ranked
 
@@ -316,13 +329,24 @@ def _query(ranking: Ranking) -> qe.QueryRequest:
         limit=ranking.limit,
         query=query,
         filter=edge_filter(ranking.filter),
+        params=_EXACT,
         with_payload=False,
         with_vector=False,
     )
 
 
+def _canonical(identifier: qe.PointId) -> str:
+    return _written(identifier.int) if isinstance(identifier, UUID) else str(identifier)
+
+
+@lru_cache(maxsize=1 << 16)
+def _written(number: int) -> str:
+    """Return a UUID as it is written; a search returns the same few hundred again and again."""
+    return str(UUID(int=number))
+
+
 def _payloads(edge: qe.EdgeShard, ids: Sequence[str], fields: Sequence[str] = ()) -> dict[str, Payload]:
-    return {str(row.id): row.payload or {} for row in edge.retrieve(list(ids), list(fields) or True, False)}
+    return {_canonical(row.id): row.payload or {} for row in edge.retrieve(list(ids), list(fields) or True, False)}
 
 
 def _vector(vector: Sequence[float] | Sparse) -> qe.NamedVector:

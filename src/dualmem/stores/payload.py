@@ -27,6 +27,7 @@ TURN_FIELDS: Final[dict[str, FieldType]] = {
 }
 MEMORY_FIELDS: Final[dict[str, FieldType]] = {
     "user_id": "tenant",
+    "active_of": "keyword",
     "conversation_id": "keyword",
     "state": "keyword",
     "kind": "keyword",
@@ -98,10 +99,12 @@ def turn_from(turn_id: str, payload: Payload) -> Turn:
 def memory_payload(memory: Memory) -> Payload:
     """Return what is stored of a memory.
 
-    Beside its own fields it holds what filters need: flat times in UTC seconds, entity keys, source turn ids, and the
-    relations of its links.
+    Beside its own fields it holds what filters need: flat times in UTC seconds, entity keys, source turn ids, the
+    relations of its links, and its user once more while it is active: a scan compares
+    one field in half the time of two.
     """
     payload: dict[str, Any] = memory.model_dump(mode="json", exclude={"id"})
+    payload["active_of"] = memory.user_id if memory.active else None
     payload["known_at"] = memory.known_at.timestamp()
     payload["recorded_at"] = memory.recorded_at.timestamp()
     payload["retired_at"] = _seconds(memory.retired_at)
@@ -222,8 +225,10 @@ def active_memories(user_id: str, scope: Scope | None = None, *more: Condition) 
     scope = scope or Scope()
     conditions = [is_any("user_id", user_id), *more]
     either: tuple[Condition, ...] = ()
-    if scope.as_of is None:
-        conditions.append(is_any("state", "active", *(() if scope.valid_at is None else ("superseded",))))
+    if scope.as_of is None and scope.valid_at is None:
+        conditions[0] = is_any("active_of", user_id)
+    elif scope.as_of is None:
+        conditions.append(is_any("state", "active", "superseded"))
     elif scope.valid_at is not None:
         conditions.append(Condition("known_at", high=scope.as_of.timestamp()))
     else:

@@ -306,7 +306,8 @@ class Store:
 
     async def memories(self, where: Filter, *, limit: int | None = None) -> list[Memory]:
         """Return the memories that meet `where`, from the earliest told to the latest."""
-        rows = await self._backend.scroll(MEMORIES, where, order_by="known_at", limit=limit)
+        # Which are the first, only an order says; all of them are as quickly sorted here.
+        rows = await self._backend.scroll(MEMORIES, where, order_by="" if limit is None else "known_at", limit=limit)
         return sorted((memory_from(key, payload) for key, payload in rows), key=lambda memory: memory.told)
 
     async def memories_from_turns(self, user_id: str, turn_ids: Sequence[str]) -> list[Memory]:
