@@ -78,7 +78,9 @@ def _sends(state: DeliberationState) -> list[Send]:
         ledger=state.get("ledger", False),
         deadline=state.get("deadline"),
     )
-    return [Send("extract", {**task, "chunk": chunk}) for chunk in state.get("due", [])]
+    due = state.get("due", [])
+    spare = state.get("spare") or [None] * len(due)
+    return [Send("extract", {**task, "chunk": chunk, "spare": more}) for chunk, more in zip(due, spare, strict=True)]
 
 
 graph = build_deliberation_graph()

@@ -7,6 +7,7 @@ import time
 from langgraph.runtime import Runtime
 
 from dualmem.context import Context, Span
+from dualmem.deliberation.budget import repairable
 from dualmem.deliberation.concluding import conclude, coverage_of
 from dualmem.errors import ModelError, ModelUnavailable
 from dualmem.prompts import answer as answer_prompt
@@ -82,7 +83,9 @@ async def _from_facts(state: DeliberationState, runtime: Runtime[Context]) -> tu
         step="deliberate.answer",
     )
     stream = token_stream(runtime.stream_writer, "deliberate.answer", on=context.settings.stream_tokens)
-    reply = await context.chat.ask(prompt, on_text=stream)
+    # Its grade is still to come.
+    repair = repairable(prompt, state.get("calls", []), context.settings, after=1)
+    reply = await context.chat.ask(prompt, on_text=stream, repair=repair)
     cites = [label.strip() for label in reply.value.cites]
     cited = {labels.index(label) + 1 for label in cites if label in labels}
     if any(label in computed_labels for label in cites):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from langgraph.runtime import Runtime
 
+from dualmem.chat import Prompt, Reply
 from dualmem.context import Context
 from dualmem.deliberation.chunks import halves
 from dualmem.deliberation.records import record_of
@@ -34,16 +35,27 @@ class _Read:
     pending: set[str] = field(default_factory=set)
     lost: int = 0
     """Turns that got no readable reply since one was read."""
+    spare: int | None = None
+    """Calls that the budget leaves to repair, to repeat or to divide; None without a limit."""
+
+    def may(self, calls: int) -> bool:
+        """Whether as many calls more are left; they are then taken."""
+        if self.spare is None:
+            return True
+        if self.spare < calls:
+            return False
+        self.spare -= calls
+        return True
 
 
 async def extract(state: ChunkTask, runtime: Runtime[Context]) -> DeliberationState:
     """Return the facts of a chunk, or why it could not be read; a failure does not hold up other chunks.
 
     A chunk whose reply is cut off or unreadable is divided, one whose call fails is tried once more. When the budget
-    of seconds is spent, a call under way is given up.
+    of seconds is spent, a call under way is given up; where that of calls, tokens or money is, there is no second try.
     """
     chunk, deadline = state["chunk"], state.get("deadline")
-    read = _Read(pending={turn.id for turn in chunk.turns})
+    read = _Read(pending={turn.id for turn in chunk.turns}, spare=state.get("spare"))
     try:
         async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.time())):
             await _read(chunk, state, runtime.context, read)
@@ -77,14 +89,15 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) ->
     ids = {turn.id for turn in chunk.turns}
     try:
         try:
-            reply = await context.chat.ask(prompt)
+            reply = await _ask(prompt, context, read)
         except ModelUnavailable as error:
-            read.calls += error.calls
-            reply = await context.chat.ask(prompt)
+            # What was not paid for may be tried again at no cost.
+            if error.calls and not read.may(1):
+                raise
+            reply = await _ask(prompt, context, read)
     except (ReplyTruncated, UnreadableReply) as error:
-        read.calls += error.calls
         divided = halves(chunk) if read.lost < MOST_LOST else None
-        if divided is not None:
+        if divided is not None and read.may(len(divided)):
             for half in divided:
                 await _read(half, task, context, read)
             return
@@ -92,14 +105,29 @@ async def _read(chunk: Chunk, task: ChunkTask, context: Context, read: _Read) ->
         read.failures.append(str(error))
         read.failed |= ids
     except ModelError as error:
-        read.calls += error.calls
         read.failures.append(str(error))
         read.failed |= ids
     else:
         read.lost = 0
         read.facts += facts_of(chunk, reply.value, least=context.settings.extraction_score, ledger=ledger)
-        read.calls += reply.calls
     read.pending -= ids
+
+
+async def _ask(prompt: Prompt[ChunkReply], context: Context, read: _Read) -> Reply[ChunkReply]:
+    """Ask, with a correction where the budget leaves one, and count what it cost."""
+    repair = read.may(1)
+    calls: tuple[ModelCall, ...] = ()
+    try:
+        reply = await context.chat.ask(prompt, repair=repair)
+        calls = reply.calls
+    except ModelError as error:
+        calls = error.calls
+        raise
+    finally:
+        read.calls += calls
+        if repair and read.spare is not None and len(calls) < 2:  # noqa: PLR2004 - the second is the correction
+            read.spare += 1
+    return reply
 
 
 def facts_of(chunk: Chunk, reply: ChunkReply, *, least: float, ledger: bool = False) -> list[Fact]:

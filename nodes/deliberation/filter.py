@@ -5,6 +5,7 @@ from __future__ import annotations
 from langgraph.runtime import Runtime
 
 from dualmem.context import Context
+from dualmem.deliberation.budget import repairable
 from dualmem.errors import ModelError
 from dualmem.prompts import fact_filter
 from dualmem.state import DeliberationState
@@ -20,8 +21,11 @@ async def filter_facts(state: DeliberationState, runtime: Runtime[Context]) -> D
     facts = state["relevant"]
     if state.get("ledger") or len(facts) <= context.settings.fact_filter_above:
         return {"facts": facts, "selection_failure": ""}
+    prompt = fact_filter.render(facts, state["question"], asked_at=state.get("asked_at"))
     try:
-        reply = await context.chat.ask(fact_filter.render(facts, state["question"], asked_at=state.get("asked_at")))
+        # The answer and its grade are still to come.
+        repair = repairable(prompt, state.get("calls", []), context.settings, after=2)
+        reply = await context.chat.ask(prompt, repair=repair)
     except ModelError as error:
         failure = f"all {len(facts)} facts were used, since the selection among them failed: {error}"
         return {"facts": facts, "selection_failure": failure, "calls": list(error.calls)}

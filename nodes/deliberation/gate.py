@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from dualmem.chat import Reply
 from dualmem.context import Context, Span
-from dualmem.deliberation.budget import affordable
+from dualmem.deliberation.budget import Budget, Due, affordable, repairable
 from dualmem.deliberation.concluding import conclude, coverage_of, nothing_found
 from dualmem.deliberation.support import History, absent_words, doubt
 from dualmem.errors import ModelError, ReplyTruncated, UnreadableReply
@@ -18,7 +18,7 @@ from dualmem.prompts.evidence import facts_part, sources_part
 from dualmem.prompts.gate import GateReply
 from dualmem.recollecting import evidence_ids
 from dualmem.records import Answer, ModelCall, Verdict
-from dualmem.state import Chunk, DeliberationState
+from dualmem.state import DeliberationState
 
 POLICY = "quality"
 """Between waves answers are always graded: sampled answers say nothing of what was not read yet."""
@@ -37,10 +37,10 @@ async def gate(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     waves = state["waves"]
     concluded = state["concluded"]
     stopped = state.get("stopped") or ""
-    due: list[Chunk] = []
+    due = Due()
     more = wave < len(waves) and not stopped
     if more:
-        due, stopped = affordable(
+        due = affordable(
             waves[wave],
             state.get("calls", []),
             context.settings,
@@ -48,11 +48,13 @@ async def gate(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
             asked_at=state.get("asked_at"),
             ledger=state.get("ledger", False),
             deadline=state.get("deadline"),
+            grades=0 if concluded.abstained else 1,
         )
-    if more and (due or not stopped):
-        if concluded.abstained:
-            return {"wave": wave, "satisfied": False, "due": due, "stopped": stopped}
-        return await _between_waves(state, runtime, {"wave": wave, "due": due, "stopped": stopped})
+        stopped = due.stopped
+    if more and (due.chunks or not stopped):
+        spare = None if due.spare is None else list(due.spare)
+        on: DeliberationState = {"wave": wave, "due": list(due.chunks), "spare": spare, "stopped": stopped}
+        return {**on, "satisfied": False} if concluded.abstained else await _between_waves(state, runtime, on)
     update: DeliberationState = {"wave": wave, "satisfied": True, "due": [], "stopped": stopped}
     if stopped != (state.get("stopped") or ""):
         update |= await _with_stop(state, context, stopped)
@@ -72,7 +74,8 @@ async def _between_waves(
         step="deliberate.gate",
     )
     try:
-        reply = await runtime.context.chat.ask(prompt)
+        # Of a limit, what is left over belongs to the wave that follows a grade that cannot be read.
+        reply = await runtime.context.chat.ask(prompt, repair=not Budget.of(runtime.context.settings))
     except ModelError as error:
         runtime.stream_writer({"event": "wave", "wave": update["wave"], "passed": False, "reason": str(error)})
         return {**update, "satisfied": False, "calls": list(error.calls)}
@@ -110,7 +113,8 @@ async def _at_the_end(
     )
     calls: list[ModelCall] = []
     try:
-        reply = await context.chat.ask(prompt)
+        repair = repairable(prompt, state.get("calls", []), context.settings, after=0)
+        reply = await context.chat.ask(prompt, repair=repair)
     except (UnreadableReply, ReplyTruncated) as error:
         calls = list(error.calls)
         final = Verdict(passed=False, policy=POLICY, reason=f"{reason}, and the grade could not be read: {error}",

@@ -42,7 +42,7 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     waves = await waves_of(within(turns, scope), user_id, question, context, scope=scope, seen=_seen(state))
     ledger = settings.ledger and needs_ledger(question)
     deadline = _started(state) + settings.budget_seconds if settings.budget_seconds is not None else None
-    due, stopped = affordable(
+    due = affordable(
         waves[0] if waves else [],
         state.get("calls", []),
         settings,
@@ -58,8 +58,9 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
         "stored": stored,
         "waves": waves,
         "wave": 0,
-        "due": due,
-        "stopped": stopped,
+        "due": list(due.chunks),
+        "spare": None if due.spare is None else list(due.spare),
+        "stopped": due.stopped,
         "deadline": deadline,
         "ledger": ledger,
         "missing": verdict.missing if verdict is not None else "",

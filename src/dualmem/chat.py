@@ -114,7 +114,12 @@ class Chat:
         return model if model is not None else await asyncio.to_thread(lambda: self.model)
 
     async def ask(
-        self, prompt: Prompt[T], *, temperature: float | None = None, on_text: Callable[[str], None] | None = None
+        self,
+        prompt: Prompt[T],
+        *,
+        temperature: float | None = None,
+        on_text: Callable[[str], None] | None = None,
+        repair: bool = True,
     ) -> Reply[T]:
         """Send `prompt` and return the reply as its output record.
 
@@ -123,6 +128,7 @@ class Chat:
             temperature: In place of the model's own.
             on_text: Is given the reply as far as it is written, again and again, where the model streams; not the
                 reply to a correction.
+            repair: Whether one that cannot be read may be corrected, by a second call.
 
         Raises:
             ModelUnavailable: The call failed, was refused, or took too long.
@@ -133,6 +139,9 @@ class Chat:
         try:
             return Reply(read_reply(message.text, prompt.output), (call,))
         except UnreadableReply as error:
+            if not repair:
+                error.calls = (call,)
+                raise
             correction = (AIMessage(message.text), HumanMessage(_REPAIR.format(complaint=error)))
         try:
             again, second = await self._call(prompt, (*prompt.messages, *correction), temperature)

@@ -26,6 +26,7 @@ from dualmem.records import (
     Turn,
     Verdict,
 )
+from dualmem.records.restored import Restored
 
 Calls = Annotated[list[ModelCall], add]
 
@@ -104,7 +105,7 @@ class DeliberationOutput(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Restored):
     """A run of turns that is read in one call, with the turns before it as context."""
 
     number: int
@@ -113,7 +114,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkReading:
+class ChunkReading(Restored):
     """What one chunk gave: facts, or why it could not be read."""
 
     number: int
@@ -134,6 +135,8 @@ class ChunkTask(TypedDict):
     """Whether typed records are asked for."""
     deadline: NotRequired[float | None]
     """When the budget of seconds is spent, in seconds since the epoch."""
+    spare: NotRequired[int | None]
+    """Calls that the budget leaves to repair, to repeat or to divide; None without a limit."""
 
 
 class DeliberationState(DeliberationInput, DeliberationOutput, total=False):
@@ -144,6 +147,8 @@ class DeliberationState(DeliberationInput, DeliberationOutput, total=False):
     """The wave that is read next."""
     due: list[Chunk]
     """The chunks of that wave that the budget allows."""
+    spare: list[int] | None
+    """For each of them the calls that the budget leaves to repair, to repeat or to divide; None without a limit."""
     stopped: str
     """The limit at which reading stopped, "" as long as none did."""
     deadline: float | None
@@ -208,7 +213,7 @@ class BatchOutput(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(Restored):
     """New turns that one extraction call reads, with the turns before them as context."""
 
     number: int
@@ -217,7 +222,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowReading:
+class WindowReading(Restored):
     """What one window gave."""
 
     number: int

@@ -24,10 +24,10 @@ def wave(a_turn: Callable[..., Turn]) -> list[Chunk]:
 
 
 def due(wave: list[Chunk], deadline: float | None = None, **options: Any) -> tuple[list[int], str]:
-    chunks, stopped = affordable(
+    found = affordable(
         wave, CALLS, load_settings(**options), question="?", asked_at=None, ledger=False, deadline=deadline
     )
-    return [chunk.number for chunk in chunks], stopped
+    return [chunk.number for chunk in found.chunks], found.stopped
 
 
 def test_without_limits_all_is_read(wave: list[Chunk]) -> None:
@@ -40,6 +40,24 @@ def test_calls_are_kept_back_for_what_follows(wave: list[Chunk], calls: int, rea
     numbers, stopped = due(wave, budget_calls=calls)
     assert numbers == list(range(read))
     assert stopped == ("" if read == 5 else f"the budget of {calls} calls")
+
+
+@pytest.mark.parametrize(
+    ("limit", "spare"),
+    [
+        ({"budget_calls": 6}, (0,)),
+        ({"budget_calls": 12}, (1, 1, 0, 0, 0)),
+        ({"budget_calls": 999}, (8,) * 5),
+        ({"budget_tokens": 10**6}, (8,) * 5),
+        ({}, None),
+    ],
+)
+def test_what_is_left_over_is_shared_among_the_chunks(
+    wave: list[Chunk], limit: dict[str, int], spare: tuple[int, ...] | None
+) -> None:
+    settings = load_settings(**limit)
+    found = affordable(wave, CALLS, settings, question="?", asked_at=None, ledger=False, deadline=None)
+    assert found.spare == spare
 
 
 def test_tokens_count_the_prompts_before_they_are_sent(wave: list[Chunk]) -> None:

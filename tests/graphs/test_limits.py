@@ -52,6 +52,30 @@ async def test_a_question_makes_no_more_calls_than_it_may(
         assert (found.route == "degraded") is (found.coverage.turns_read == 0)
 
 
+@pytest.mark.parametrize("mode", ["progressive", "exhaustive"])
+@pytest.mark.parametrize("budget", range(3, 30))
+async def test_repairs_count_as_what_they_are(remembered: Any, grades: Make, mode: str, budget: int) -> None:
+    """Every other reply cannot be read, of the reading as of what follows it."""
+    turn = iter(range(1000))
+
+    def spoilt(reply: Any) -> Callable[[str], Any]:
+        return lambda _: "no JSON at all" if next(turn) % 2 else reply
+
+    deep = {"deliberate.extract": spoilt(FACT), "deliberate.filter": spoilt({"keep": [1]}), "repair": spoilt(FACT)}
+    model = doubting(grades, **deep)
+    memory = remembered(model, budget_calls=budget, deliberation=mode, fact_filter_above=1)
+    found = await memory.recall(QUESTION, user_id="ana")
+    assert len(model.prompts) <= budget
+    assert found.usage.calls == len(model.prompts)
+
+
+async def test_without_a_call_left_nothing_is_repaired(remembered: Any, grades: Make) -> None:
+    model = doubting(grades, **{"deliberate.extract": "no JSON at all", "repair": "none"})
+    found = await remembered(model, budget_calls=6, deliberation="exhaustive").recall(QUESTION, user_id="ana")
+    assert (model.calls("deliberate.extract"), model.calls("repair")) == (1, 0)
+    assert found.coverage.turns_failed == 2
+
+
 @pytest.mark.parametrize("budget", [4_000, 5_000, 6_000, 9_000])
 async def test_a_question_takes_no_more_tokens_than_it_may(remembered: Any, grades: Make, budget: int) -> None:
     model = doubting(grades)

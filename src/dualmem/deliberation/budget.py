@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from dualmem.chat import Prompt
 from dualmem.config import Options
@@ -32,8 +32,9 @@ _MILLION = 1_000_000
 class Budget:
     """Limits of one question, each None where there is none.
 
-    A call that has begun is paid for whatever it replies, and one that must be repaired or repeated costs twice, so
-    the sum can end above a limit by as much. No wave is begun that would be over it by its prompts.
+    A call that has begun is paid for whatever it replies, so that the sum can end above a limit of tokens or money by
+    as much as its reply was longer than reckoned. No wave is begun that would be over it by its prompts, and nothing is
+    repaired or repeated that would.
     """
 
     tokens: int | None = None
@@ -84,7 +85,22 @@ class Budget:
         return ""
 
 
-def prompt_tokens(prompt: Prompt[chunk_extraction.ChunkReply]) -> int:
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What of a wave is read."""
+
+    chunks: tuple[Chunk, ...] = ()
+    stopped: str = ""
+    """The limit that cut the wave short."""
+    spare: tuple[int, ...] | None = None
+    """For each chunk the calls that are left over to repair, to repeat or to divide it; None without a limit."""
+
+
+MOST_SPARE: Final = 8
+"""Calls more than one that are kept for a chunk at most."""
+
+
+def prompt_tokens(prompt: Prompt[Any]) -> int:
     """Estimate the tokens of a prompt."""
     return sum(count_tokens(message.text) for message in prompt.messages)
 
@@ -98,22 +114,35 @@ def affordable(
     asked_at: datetime | None,
     ledger: bool,
     deadline: float | None,
-) -> tuple[list[Chunk], str]:
-    """Return those chunks of a wave that the limits allow, from its beginning, and the limit that cut it short.
+    grades: int = 0,
+) -> Due:
+    """Return those chunks of a wave that the limits allow, from its beginning.
 
     What follows the wave (selection, answer, grade) is kept back.
+
+    Args:
+        wave: What would be read.
+        calls: What was spent.
+        options: The limits.
+        question: For the size of the prompts.
+        asked_at: As above.
+        ledger: As above.
+        deadline: When the budget of seconds is spent, in seconds since the epoch.
+        grades: Calls that come before the wave: the grade that decides whether it is read.
 
     Raises:
         ConfigurationError: A limit of money is set, and no price.
     """
     if deadline is not None and time.time() >= deadline:
-        return [], f"the budget of {options.budget_seconds:g} seconds"
+        return Due(stopped=f"the budget of {options.budget_seconds:g} seconds")
     budget = Budget.of(options)
     if not budget:
-        return list(wave), ""
+        return Due(tuple(wave))
     usage = Usage.of(calls)
-    usage = _more(usage, CLOSING_CALLS, CLOSING_TOKENS, 0)
-    due: list[Chunk] = []
+    closing = CLOSING_CALLS + grades
+    usage = _more(usage, closing, closing * CLOSING_TOKENS // CLOSING_CALLS, 0)
+    sizes: list[int] = []
+    stopped = ""
     for chunk in wave:
         prompt = chunk_extraction.render(
             chunk.earlier,
@@ -123,11 +152,34 @@ def affordable(
             asked_at=asked_at,
             ledger=ledger,
         )
-        usage = _more(usage, 1, prompt_tokens(prompt), REPLY_TOKENS)
-        if exceeded := budget.exceeded(usage):
-            return due, exceeded
-        due.append(chunk)
-    return due, ""
+        size = prompt_tokens(prompt)
+        more = _more(usage, 1, size, REPLY_TOKENS)
+        if stopped := budget.exceeded(more):
+            break
+        usage = more
+        sizes.append(size)
+    return Due(tuple(wave[: len(sizes)]), stopped, _spare(sizes, usage, budget))
+
+
+def _spare(sizes: Sequence[int], usage: Usage, budget: Budget) -> tuple[int, ...]:
+    """Share what is left of a budget among the chunks that are read, whose prompts have these tokens, in turns."""
+    spare = [0] * len(sizes)
+    for _ in range(MOST_SPARE):
+        for place, size in enumerate(sizes):
+            # A correction shows the reply that it corrects.
+            usage = _more(usage, 1, size + REPLY_TOKENS, REPLY_TOKENS)
+            if budget.exceeded(usage):
+                return tuple(spare)
+            spare[place] += 1
+    return tuple(spare)
+
+
+def repairable(prompt: Prompt[Any], calls: Sequence[ModelCall], options: Options, *, after: int) -> bool:
+    """Whether the limits allow to send a prompt, to have its reply corrected, and `after` closing calls more."""
+    size = prompt_tokens(prompt)
+    closing = after * CLOSING_TOKENS // CLOSING_CALLS
+    usage = _more(Usage.of(calls), 2 + after, 2 * size + REPLY_TOKENS + closing, 2 * REPLY_TOKENS)
+    return not Budget.of(options).exceeded(usage)
 
 
 def _more(usage: Usage, calls: int, tokens_in: int, tokens_out: int) -> Usage:

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from dualmem.records.memory import Kind, Memory
+from dualmem.records.restored import Restored
 from dualmem.records.turn import Turn
 
 Status = Literal["current", "superseded", "conflicting", "supporting"]
@@ -68,7 +69,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceUnit:
+class EvidenceUnit(Restored):
     """Memories that explain each other, from earlier to newer, with the turns around them.
 
     A unit without members is a raw turn shown as evidence itself.
@@ -87,7 +88,7 @@ class EvidenceUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedContext:
+class PackedContext(Restored):
     """The evidence that goes into a prompt."""
 
     units: tuple[EvidenceUnit, ...]
