@@ -79,7 +79,7 @@ def _sends(state: DeliberationState) -> list[Send]:
         deadline=state.get("deadline"),
     )
     due = state.get("due", [])
-    spare = state.get("spare") or [None] * len(due)
+    spare: list[int] | list[None] = state.get("spare") or [None] * len(due)
     return [Send("extract", {**task, "chunk": chunk, "spare": more}) for chunk, more in zip(due, spare, strict=True)]
 
 

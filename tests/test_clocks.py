@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualmem.clocks import seen_at
+from dualmem.clocks import begins, ends, seen_at
 from dualmem.lifecycle import WorkingSet, violations
 from dualmem.records import Interval, Memory, Precision
+from dualmem.retrieval.times import find
 
 START = datetime(2024, 3, 1, 10, 0, tzinfo=UTC)
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -91,6 +92,33 @@ def test_events_hold_on_their_day_and_spans_until_their_end(a_memory: Make) -> N
     assert held(datetime(2020, 1, 1, tzinfo=UTC)) == {"studies", "moved"}
     assert held(day(3.5)) == {"party", "moved", "undated"}
     assert held(day(20)) == {"moved", "undated"}
+
+
+@pytest.mark.parametrize(
+    ("words", "over"),
+    [
+        ("last week", False),
+        ("at the weekend", False),
+        ("the other day", False),
+        ("a few days ago", False),
+        ("last month", False),
+        ("in spring 2023", False),
+        ("last quarter", False),
+        ("in 2019", False),
+        ("in the 1990s", False),
+        ("for three years", False),
+        ("from 2019 to 2021", True),
+        ("from May to August 2023", True),
+        ("1 March 2024 to 31 March 2024", True),
+    ],
+)
+def test_what_lasts_is_over_only_where_its_time_is_a_span(a_memory: Make, words: str, over: bool) -> None:
+    (found, *_) = find(words, day(20), prefer="past")
+    state = a_memory("moved", 20, valid=found.interval)
+    assert found.interval.end is not None
+    assert (ends(state) is not None) is over
+    assert begins(state) == found.interval.start
+    assert ends(a_memory("party", 20, kind="event", valid=found.interval)) == found.interval.end
 
 
 def test_both_clocks_at_once(a_memory: Make) -> None:

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Final
 
 from dualmem.lifecycle import WorkingSet
-from dualmem.records import Memory
+from dualmem.records import Interval, Kind, Memory
 
-_UNITS = {
+PASSING: Final[tuple[Kind, ...]] = ("event", "plan")
+"""Kinds that last as long as their time; anything else lasts until something takes its place."""
+
+_UNITS: Final = {
     "minute": timedelta(minutes=1),
-    "day": timedelta(days=1),
+    # "Last week", "the other day" and "at the weekend" are given to the day, and are one time.
+    "day": timedelta(days=7),
     "month": timedelta(days=31),
     "year": timedelta(days=366),
 }
+"""The longest time that is one of its kind, by its precision."""
+
+_DECADE = 10
+_SEASON = 3
 
 
 def seen_at(
@@ -53,16 +62,28 @@ def ends(memory: Memory) -> datetime | None:
     """Return when a memory ceases to hold by itself; None for what lasts until something replaces it.
 
     Events and plans last as long as their time. The time of anything else is when it began, unless it is plainly a
-    span: longer than the unit in which it is given ("from 2019 to 2021").
+    span ("from 2019 to 2021"): longer than the unit in which it is given, and over when it was told. Who has worked
+    somewhere "for three years" still does.
     """
     valid = memory.valid
     if valid is None or valid.end is None:
         return None
-    if memory.kind in {"event", "plan"}:
+    if memory.kind in PASSING:
         return valid.end
+    lasts = valid.end.date() == memory.known_at.date()
+    return valid.end if _is_span(valid) and not lasts else None
+
+
+def _is_span(valid: Interval) -> bool:
+    """Whether a time is longer than the unit in which it is given: a season, quarter or decade is one, too."""
     unit = _UNITS.get(valid.precision)
-    span = unit is not None and valid.start is not None and valid.end - valid.start > unit
-    return valid.end if span else None
+    if unit is None or valid.start is None or valid.end is None or valid.end - valid.start <= unit:
+        return False
+    after = valid.end + timedelta(microseconds=1)
+    months = (after.year - valid.start.year) * 12 + after.month - valid.start.month
+    if valid.precision == "month":
+        return not (valid.start.day == after.day == 1 and months == _SEASON)
+    return not (valid.precision == "year" and valid.start.year % _DECADE == 0 and months == 12 * _DECADE)
 
 
 def _over(memory: Memory, moment: datetime) -> Memory:

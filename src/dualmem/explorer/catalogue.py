@@ -215,6 +215,8 @@ class Catalogue:
 
     async def page(self, view: View) -> tuple[list[Memory], int]:
         """Return a page of memories, and how many there are on all pages."""
+        if view.held is not None:
+            return await self._held(view)
         where = view.where()
         total = await self._store.listing.count(where)
         offset = (view.page - 1) * PAGE
@@ -224,6 +226,15 @@ class Catalogue:
             where, offset=offset, limit=PAGE, descending=not view.oldest_first
         )
         return memories, total
+
+    async def _held(self, view: View) -> tuple[list[Memory], int]:
+        """Return a page of what held at a time, by the rules by which memories are listed everywhere."""
+        there = await self.memory.memories(user_id=view.user_id, as_of=view.known, valid_at=view.held)
+        held = {memory.id for memory in there}
+        found = [memory for memory in await self._store.memories(view.where()) if memory.id in held]
+        if not view.oldest_first:
+            found.reverse()
+        return found[(view.page - 1) * PAGE : view.page * PAGE], len(found)
 
     async def portrait(self, user_id: str, memory_id: str) -> Portrait:
         """Return a memory with everything that explains it.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, get_args
 from urllib.parse import urlencode
 
+from dualmem.clocks import PASSING
 from dualmem.errors import InputError
 from dualmem.records import Kind
 from dualmem.stores.backend import Condition, Filter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 
-LASTING: Final = ("state", "preference", "decision")
+LASTING: Final = tuple(kind for kind in KINDS if kind not in PASSING)
 """Kinds whose date is when they began."""
 
 STATUSES: Final[Mapping[str, tuple[str, Condition]]] = {
@@ -50,7 +51,7 @@ class View:
     known: datetime | None = None
     """On the clock of what was told: only what was known at this time."""
     held: datetime | None = None
-    """On the clock of the world: only what has a date that this time is in."""
+    """On the clock of the world: only what held at this time."""
     oldest_first: bool = False
     page: int = 1
 
@@ -89,7 +90,7 @@ class View:
         return replace(self, page=1, oldest_first=False) != View(self.user_id)
 
     def where(self) -> Filter:
-        """Return the filter of the store for it."""
+        """Return the filter of the store for all of it but what held at a time, which follows from whole chains."""
         conditions: list[Condition] = []
         if self.kinds:
             conditions.append(is_any("kind", *self.kinds))
@@ -101,19 +102,14 @@ class View:
             conditions.append(is_any("topic", self.topic))
         if self.conversation_id:
             conditions.append(is_any("conversation_id", self.conversation_id))
-        either: tuple[Condition, ...] = ()
-        if self.held is not None:
-            instant = self.held.timestamp()
-            dated, either = dated_in(instant, instant)
-            conditions += dated
-        if self.known is not None:
+        if self.known is not None and self.held is None:
             instant = self.known.timestamp()
             # A closed range; what was replaced at this very instant is not known any more.
             conditions += [
                 Condition("known_at", high=instant),
                 Condition("retired_at", low=instant + 1e-6, or_missing=True),
             ]
-        return Filter(of_user(self.user_id, *conditions).conditions, either)
+        return of_user(self.user_id, *conditions)
 
     def link(self, path: str = "/memories", **changes: Any) -> str:
         """Return the address of this view with something changed; it begins at its first page."""
@@ -134,10 +130,10 @@ class View:
 
 
 def dated_in(low: float, high: float) -> tuple[list[Condition], tuple[Condition, ...]]:
-    """Return the conditions of memories that hold at some time between two, by their dates; all, and one of the rest.
+    """Return the conditions of memories whose dates are at some time between two; all, and one of the rest.
 
-    What lasts (a home, a taste) holds from its date until it is replaced; anything else as long as its date goes.
-    What has no date is on no place of this clock.
+    What lasts (a home, a taste) counts from its date until it is replaced; anything else as long as its date goes. What
+    has no date is on no place. This is for a drawing of many times at once: what held at one time, `clocks` says.
     """
     conditions = [Condition("valid_start", high=high), Condition("retired_at", low=low, or_missing=True)]
     return conditions, (is_any("kind", *LASTING), Condition("valid_end", low=low, or_missing=True))
