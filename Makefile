@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := .uv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 
-.PHONY: demo test test-local test-server test-browser test-postgres docs check format clean
+.PHONY: demo test test-local test-server test-browser test-postgres test-redact docs check format clean
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
@@ -23,6 +23,10 @@ RUN := $(UV) run --frozen --no-sync
 
 .venv/.postgres: .uv/bin/uv uv.lock pyproject.toml
 	$(UV) sync --frozen --quiet --inexact --group postgres
+	@touch $@
+
+.venv/.redact: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --extra redact
 	@touch $@
 
 .venv/.docs: .uv/bin/uv uv.lock pyproject.toml
@@ -46,6 +50,9 @@ test-browser: .venv/.browser ## Run the tests that look at the explorer in Chrom
 
 test-postgres: .venv/.postgres ## Run the tests that start a Postgres server, whose binaries must be installed
 	$(RUN) pytest -m postgres tests/integrations
+
+test-redact: .venv/.redact ## Run the tests of redaction by Presidio, whose packages take some 200 MB
+	$(RUN) pytest -m redact tests/trust
 
 docs: .venv/.docs ## Build the documentation site into build/site; what does not fit together fails
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "models",
         "presets",
         "prompting",
+        "redaction",
         "reply",
         "retrieval",
         "state",

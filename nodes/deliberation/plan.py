@@ -34,6 +34,7 @@ async def plan(state: DeliberationState, runtime: Runtime[Context]) -> Deliberat
     if not question:
         message = "there is no question; give one as `question`"
         raise InputError(message)
+    question = await context.redacted(question)
     scope, asked_at = scope_of(state.get("scope")), time_of(state.get("asked_at"))
     turns: list[Turn] = []
     if await context.store.open(create=False):

@@ -14,6 +14,7 @@ from dualmem.errors import ModelError, StoreError
 from dualmem.identity import memory_id
 from dualmem.ingestion.consolidation import consolidate_memories
 from dualmem.ingestion.grounding import SAME_CLAIM, supported_by
+from dualmem.ingestion.suspicion import suspicion_in
 from dualmem.records import EvidenceItem, Memory, ModelCall, Recollection, Source, Turn, Usage
 from dualmem.retrieval.text import similarity, tokens
 from dualmem.state import DeliberationState
@@ -92,7 +93,8 @@ async def _lacking(items: list[EvidenceItem], user_id: str, context: Context, *,
     turns = await context.store.turns_by_id(user_id, ids)
     now = datetime.now(UTC)
     memories = []
-    for item in items:
+    texts = await context.resources.redacted([item.text for item in items])
+    for item in (item.model_copy(update={"text": text}) for item, text in zip(items, texts, strict=True)):
         said = any(
             set(memory.turn_ids) & set(item.source_turn_ids) and similarity(memory.text, item.text) >= SAME_CLAIM
             for memory in known
@@ -110,6 +112,8 @@ def _memory(item: EvidenceItem, sources: list[Turn], witness: tuple[Turn, str] |
     """Return the memory of a fact. It is never a standing instruction, whatever it says."""
     first = sources[0]
     quotes = {witness[0].id: witness[1]} if witness is not None else {}
+    # What is not the user's alone is not the user's claim.
+    others = next((turn for turn in sources if turn.role != "user"), first)
     return Memory(
         id=memory_id(first.user_id, item.text, [turn.id for turn in sources]),
         user_id=first.user_id,
@@ -117,8 +121,10 @@ def _memory(item: EvidenceItem, sources: list[Turn], witness: tuple[Turn, str] |
         text=item.text,
         kind="fact",
         speaker=first.speaker,
+        role=others.role,
         subject=_subject(item.text) or first.speaker,
         valid=item.valid,
+        suspicion=suspicion_in(item.text, quotes.get(others.id, ""), others),
         known_at=first.said_at or now,
         recorded_at=now,
         sources=tuple(Source(turn_id=turn.id, quote=quotes.get(turn.id, "")) for turn in sources),

@@ -51,6 +51,8 @@ async def consolidate(state: IngestionState, runtime: Runtime[Context]) -> Inges
         superseded=done.outcome.done["supersede"],
         contradicted=done.outcome.done["contradict"],
         repeated=len(memories) - len(done.new),
+        suspicious=sum(bool(memory.suspicion) for memory in done.new),
+        quarantined=sum(memory.state == "quarantined" for memory in done.new),
     )
     return {
         "working": done.working,

@@ -11,6 +11,7 @@ from dualmem.context import Context
 from dualmem.errors import ModelError, ReplyTruncated, UnreadableReply
 from dualmem.ingestion.grounding import OVERLAP, ground
 from dualmem.ingestion.rejections import MALFORMED, rejection_of
+from dualmem.ingestion.suspicion import suspicion_in
 from dualmem.ingestion.windows import halves
 from dualmem.prompts import extraction, lean_extraction, mem0star_extraction
 from dualmem.prompts.extraction import ExtractionReply
@@ -130,8 +131,10 @@ def verbatim(window: Window) -> WindowReading:
                 text=turn.text,
                 kind="fact",
                 speaker=turn.speaker,
+                role=turn.role,
                 subject=turn.speaker,
                 valid=found[0].interval if found else None,
+                suspicion=suspicion_in(turn.text, turn.text, turn),
                 sources=(Source(turn_id=turn.id, quote=turn.text),),
                 position=turn.position,
                 said_at=turn.said_at,

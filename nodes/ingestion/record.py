@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from langgraph.runtime import Runtime
@@ -25,7 +26,7 @@ ROUND = 2
 
 
 async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:
-    """Store what is new of the conversation, make it findable, and cut the windows to read.
+    """Store what is new of the conversation, without what is redacted, make it findable, and cut the windows to read.
 
     Without any message, what is pending of the conversation is read.
 
@@ -43,8 +44,9 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
     async with store.writer(user_id):
         turns, skipped = _turns(transcript, user_id)
         placed = place(await store.turns(user_id, conversation_id=conversation_id), turns)
+        kept = await _redacted(placed.fresh, context)
         await store.move_turns(placed.moved)
-        fresh = await store.add_turns(placed.fresh)
+        fresh = await store.add_turns(kept)
         await store.index_turns(user_id, conversation_id)
         stored = await store.turns(user_id, conversation_id=conversation_id)
     settings = context.settings
@@ -126,6 +128,18 @@ def _turns(transcript: Transcript, user_id: str) -> tuple[list[Turn], dict[str, 
             )
         )
     return turns, dict(skipped)
+
+
+async def _redacted(turns: Sequence[Turn], context: Context) -> list[Turn]:
+    """Return new turns as they may be stored; their ids are those of what was said, so that it is known again.
+
+    One of which nothing is left is shown to no model.
+    """
+    texts = await context.resources.redacted([turn.text for turn in turns])
+    return [
+        turn.model_copy(update={"text": text, "state": "skipped" if is_blank(text) else turn.state})
+        for turn, text in zip(turns, texts, strict=True)
+    ]
 
 
 def _unread(message: Message) -> str:

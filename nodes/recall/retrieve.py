@@ -27,6 +27,7 @@ async def retrieve(state: RecallState, runtime: Runtime[Context]) -> RecallState
     if not question:
         message = "there is no question; give one as `question`, or as the last human message of `messages`"
         raise InputError(message)
+    question = await context.redacted(question)
     found = await search(context, user_id, question, scope=scope, asked_at=asked_at)
     packed = pack(found.units, budget=context.settings.context_tokens, dates=context.settings.temporal)
     standing = await context.store.standing(user_id) if found.stored else []

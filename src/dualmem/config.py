@@ -24,6 +24,8 @@ from dualmem.presets import LOCAL, PRESETS, PresetName
 
 GatePolicy = Literal["quality", "majority", "consensus", "always", "never"]
 
+SuspiciousMode = Literal["keep", "flag", "quarantine"]
+
 Ranking = Literal["semantic", "keyword", "template", "topic", "time", "turns"]
 
 WEIGHTS: Mapping[str, float] = MappingProxyType(
@@ -221,6 +223,16 @@ class Settings(BaseSettings, Options):
         "`dualmem new-key`.",
     )
     encryption_key_file: str | None = Field(None, description="A file that holds the key, in place of the key itself.")
+    suspicious: SuspiciousMode = Field(
+        "flag",
+        description="What becomes of a memory that reads like an instruction to a model: `keep` it like any other, "
+        "`flag` it, or `quarantine` it: stored, and out of force until it is released.",
+    )
+    redact: Literal["presidio"] | None = Field(
+        None,
+        description="What takes personal data out of a text before it is stored or shown to a model: `presidio` (extra "
+        "`redact`), or a function that is given in code.",
+    )
     cache_dir: str = Field(str(Path("~/.cache/dualmem")), description="Where joined model files are kept.")
     lease_seconds: float = Field(60.0, gt=0, description="A writer that shows no life for so long loses its user.")
 

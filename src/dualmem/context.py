@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_origin
@@ -22,6 +22,7 @@ from langgraph.runtime import Runtime
 from dualmem.config import Options, Settings, load_settings
 from dualmem.errors import ModelNotConfigured
 from dualmem.models import make_chat, make_embedder
+from dualmem.redaction import Redact, make_redact, redacted
 from dualmem.stores.keys import key_of
 from dualmem.stores.store import Store, open_backend
 
@@ -49,6 +50,7 @@ class Resources:
         backend: A vector database, in place of the one `settings` names.
         reranker: A document compressor that orders evidence where `rerank` is `compressor`, in place of the
             cross-encoder `settings` names.
+        redact: What takes personal data out of texts, in place of what `settings` name.
     """
 
     settings: Settings
@@ -56,6 +58,7 @@ class Resources:
     embeddings: Embeddings | None = None
     backend: Backend | None = None
     reranker: BaseDocumentCompressor | None = None
+    redact: Redact | None = None
     _chats: dict[tuple[Any, ...], Chat] = field(default_factory=dict, repr=False)
     _rerankers: dict[str, BaseDocumentCompressor] = field(default_factory=dict, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
@@ -112,6 +115,18 @@ class Resources:
                 )
             return self._rerankers[settings.rerank_model]
 
+    @cached_property
+    def _redact(self) -> Redact | None:
+        return self.redact or make_redact(self.settings)
+
+    async def redacted(self, texts: Sequence[str]) -> list[str]:
+        """Return texts as they may be stored and shown to a model.
+
+        Raises:
+            ConfigurationError: What takes personal data out of them failed, or is not installed.
+        """
+        return await redacted(self._redact, texts)
+
     async def close(self) -> None:
         """Release the store."""
         if "store" in self.__dict__:
@@ -134,6 +149,14 @@ class Context:
     def embedder(self) -> Embedder:
         """The embedding model."""
         return self.resources.embedder
+
+    async def redacted(self, text: str) -> str:
+        """Return a text as it may be stored and shown to a model.
+
+        Raises:
+            ConfigurationError: What takes personal data out of it failed, or is not installed.
+        """
+        return (await self.resources.redacted([text]))[0]
 
     @property
     def chat(self) -> Chat:

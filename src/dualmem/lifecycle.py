@@ -1,7 +1,8 @@
 """The rules of a memory's life, as pure operations on a working set.
 
 Held at every step (MemoryLACE, stage I, step 3): chains of superseded states are linear and run by time, with
-one head, which alone is active; links are kept on both sides; there is no cycle; nothing is deleted.
+one head, which alone is active; links are kept on both sides; there is no cycle; nothing is deleted. What is
+quarantined is in no chain and has no link.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ class WorkingSet:
             return "already in the chain"
         if new.linked("supersedes") or new.linked("superseded_by"):
             return "already in another chain"
-        if "merged" in {new.state, self.memories[old_id].state}:
-            return "merged into another memory"
+        if refusal := _no_longer_related(new, self.memories[old_id]):
+            return refusal
         self._insert(new_id, chain, reason, reason, at, by=new)
         for partner in self._said_again(chain, new):
             self._insert(partner, self.chain(new_id), AGAIN, reason, at, by=new)
@@ -222,7 +223,7 @@ class WorkingSet:
             "" when it was done, else why it was refused.
         """
         new, old = self.memories[new_id], self.memories[old_id]
-        if new_id == old_id or new_id not in self.new or new.links:
+        if new_id == old_id or new_id not in self.new or new.links or "quarantined" in {new.state, old.state}:
             return "already related"
         known = set(old.turn_ids)
         more = tuple(source for source in new.sources if source.turn_id not in known)
@@ -284,8 +285,8 @@ class WorkingSet:
         left = self.memories[left_id]
         if left_id == right_id:
             return "related to itself"
-        if "merged" in {left.state, self.memories[right_id].state}:
-            return "merged into another memory"
+        if refusal := _no_longer_related(left, self.memories[right_id]):
+            return refusal
         if any(link.target == right_id for link in left.links):
             return "already related"
         if any(state.id == right_id for state in self.chain(left_id)):
@@ -337,7 +338,7 @@ class WorkingSet:
         """Set state and times of all states in a memory's chain by their places in it."""
         chain = self.chain(memory_id)
         for place, state in enumerate(chain):
-            if state.state == "merged":
+            if state.state in {"merged", "quarantined"}:
                 continue
             wanted: dict[str, Any] = {"state": "active", "retired_at": None}
             if chain[place + 1 :]:
@@ -349,6 +350,14 @@ class WorkingSet:
         self.memories[memory.id] = memory
         if memory.id not in self.new:
             self.changed[memory.id] = None
+
+
+def _no_longer_related(*memories: Memory) -> str:
+    """Return why no new link may lead to some memories; "" where one may."""
+    states = {memory.state for memory in memories}
+    if "quarantined" in states:
+        return "quarantined"
+    return "merged into another memory" if "merged" in states else ""
 
 
 def _without(link: Link, memory_id: str) -> Link:
@@ -408,7 +417,9 @@ def _of_state(memory: Memory) -> Iterator[str]:
         yield f"state {memory.state!r}, and merged into {len(wholes)} memories"
     if memory.state == "merged" and (later or before):
         yield "merged, and in a chain"
-    if (memory.retired_at is None) != (memory.state == "active"):
+    if memory.state == "quarantined" and memory.links:
+        yield "quarantined, and linked"
+    if (memory.retired_at is None) != (memory.state in {"active", "quarantined"}):
         yield f"state {memory.state!r} and retired_at {memory.retired_at} disagree"
 
 

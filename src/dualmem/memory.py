@@ -41,7 +41,7 @@ from dualmem.records import (
 )
 from dualmem.retrieval.packing import pack
 from dualmem.retrieval.units import chain_of
-from dualmem.reviewing import effects_of, explain, undo
+from dualmem.reviewing import effects_of, explain, release, undo
 from dualmem.searching.search import search
 from dualmem.stores.payload import is_any, of_user
 from dualmem.transfer import exported, import_lines
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langgraph.graph.state import CompiledStateGraph
 
+    from dualmem.redaction import Redact
     from dualmem.stores.backend import Backend
 
 
@@ -67,6 +68,7 @@ class DualMem:
         chat_model: A LangChain chat model, or the name of one, in place of the one the settings name.
         embeddings: LangChain embeddings, or the name of a model, in place of those the settings name.
         backend: A vector database, in place of the one the settings name.
+        redact: What takes personal data out of each text before it is stored or shown to a model, or its name.
         reranker: A LangChain document compressor that orders evidence where `rerank` is `compressor`.
         options: Single settings, over `settings`.
 
@@ -81,6 +83,7 @@ class DualMem:
         chat_model: BaseChatModel | str | None = None,
         embeddings: Embeddings | str | None = None,
         backend: Backend | None = None,
+        redact: Redact | str | None = None,
         reranker: BaseDocumentCompressor | None = None,
         **options: Any,
     ) -> None:
@@ -88,8 +91,10 @@ class DualMem:
             options["chat_model"], chat_model = chat_model, None
         if isinstance(embeddings, str):
             options["embedding_model"], embeddings = embeddings, None
+        if isinstance(redact, str):
+            options["redact"], redact = redact, None
         settings = settings.override(options) if settings is not None else load_settings(**options)
-        self.resources = Resources(settings, chat_model, embeddings, backend, reranker)
+        self.resources = Resources(settings, chat_model, embeddings, backend, reranker, redact)
 
     @property
     def settings(self) -> Settings:
@@ -142,14 +147,10 @@ class DualMem:
             ConfigurationError: No model is configured.
         """
         given: dict[str, Any] = {"user_id": user_id}
-        if isinstance(messages, Transcript):
-            given["transcript"] = messages
-        else:
-            given["messages"] = list(messages)
+        given |= {"transcript": messages} if isinstance(messages, Transcript) else {"messages": list(messages)}
         if conversation_id:
             given["conversation_id"] = conversation_id
-        result = await self.ingestion_graph.ainvoke(given, context=self._with(options))
-        receipt = result["receipt"]
+        receipt = (await self.ingestion_graph.ainvoke(given, context=self._with(options)))["receipt"]
         assert isinstance(receipt, IngestReceipt)  # noqa: S101 - the graph's output schema
         return receipt
 
@@ -220,15 +221,11 @@ class DualMem:
         return evidence_of(packed, Answer(text=""))
 
     async def _packed(
-        self,
-        question: str,
-        user_id: str,
-        scope: Scope | None,
-        asked_at: datetime | None,
-        options: dict[str, Any],
+        self, question: str, user_id: str, scope: Scope | None, asked_at: datetime | None, options: dict[str, Any]
     ) -> PackedContext:
         context = Context(self._with(options), self.resources)
-        found = await search(context, clean_user_id(user_id), question, scope=scope, asked_at=asked_at)
+        asked = await context.redacted(question)
+        found = await search(context, clean_user_id(user_id), asked, scope=scope, asked_at=asked_at)
         return pack(found.units, budget=context.settings.context_tokens, dates=context.settings.temporal)
 
     async def context(
@@ -265,14 +262,7 @@ class DualMem:
             InputError: Nothing is named, or more than one thing.
             NotFound: This user has no such memory or turn.
         """
-        selection = Selection(
-            memory_id=memory_id,
-            turn_id=turn_id,
-            conversation_id=conversation_id,
-            since=since,
-            until=until,
-            everything=everything,
-        )
+        selection = Selection(memory_id, turn_id, conversation_id, since, until, everything)
         return await forget(selection, clean_user_id(user_id), self._context)
 
     async def memories(
@@ -287,7 +277,7 @@ class DualMem:
 
         Args:
             user_id: Whose memory it is.
-            states: Which ones; empty for all.
+            states: Which ones; empty for all. `quarantined` are those that wait for `release` or `forget`.
             as_of: With the states they had when this was what had been told (the known-at clock).
             valid_at: With the states they had at this time in the world, by what is known (the event clock).
         """
@@ -345,6 +335,16 @@ class DualMem:
             InputError: The memory is part of no decision, or of several.
         """
         return await undo(identifier, clean_user_id(user_id), self._context)
+
+    async def release(self, memory_id: str, *, user_id: str, **options: Any) -> Memory:
+        """Keep a memory like any other that reads like an instruction, and return it; a quarantined one is in force.
+
+        Raises:
+            NotFound: This user has no such memory.
+            InputError: It is not marked.
+            ModelError: A model could not be reached; nothing was changed.
+        """
+        return await release(memory_id, clean_user_id(user_id), Context(self._with(options), self.resources))
 
     async def turn(self, turn_id: str, *, user_id: str) -> Turn:
         """Return one turn; the start of its id is enough where it is unique.

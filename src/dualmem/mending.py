@@ -23,7 +23,8 @@ def mend(memories: Iterable[Memory], *, at: datetime) -> list[Memory]:
         memories: All memories of one user.
         at: When it is mended.
     """
-    known = {memory.id: memory for memory in memories}
+    given = {memory.id: memory for memory in memories}
+    known = {key: memory for key, memory in given.items() if memory.state != "quarantined"}
     fixed: dict[str, list[Link]] = {key: [] for key in known}
     merged = _compact_merges(known, fixed, at)
     chains = _chains(known, merged)
@@ -48,7 +49,9 @@ def mend(memories: Iterable[Memory], *, at: datetime) -> list[Memory]:
         mended = memory.model_copy(update=update)
         if mended != memory:
             changed.append(mended)
-    return changed
+    apart = [memory for key, memory in given.items() if key not in known]
+    # What is quarantined has no links, and stays out of force.
+    return changed + [one.model_copy(update={"links": (), "retired_at": None}) for one in apart if one.links]
 
 
 def _pairs(known: Mapping[str, Memory], relation: Relation) -> set[tuple[str, str]]:

@@ -1,14 +1,17 @@
-"""Look into the decisions of the lifecycle, and take them back."""
+"""Look into the decisions of the lifecycle, take them back, and release what was held back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from dualmem.context import Context
 from dualmem.errors import InputError, NotFound
+from dualmem.finding import find_memory
 from dualmem.identity import stable_id
+from dualmem.ingestion.consolidation import relate
 from dualmem.lifecycle import MIRROR, WorkingSet
 from dualmem.records import Decision, Explanation, Link, Memory, Turn, TurnEffects, Undone
 from dualmem.stores.commit import Commit
@@ -126,6 +129,49 @@ async def undo(identifier: str, user_id: str, context: Context) -> Undone:
         )
     again = [key for key, one in working.memories.items() if one.active and not known[key].active]
     return Undone(decision=chosen.shown(known, turns), active_again=tuple(again))
+
+
+async def release(memory_id: str, user_id: str, context: Context) -> Memory:
+    """Say of a memory that reads like an instruction that it is to be kept like any other, as one commit.
+
+    One that was quarantined comes into force as if it were told now: it is related to what is known, and takes its
+    place by when it was told. One that was flagged loses its mark.
+
+    Args:
+        memory_id: The start is enough where it is unique.
+        user_id: Whose memory it is.
+        context: The store and the models.
+
+    Returns:
+        The memory as it stands; where another one took its sources over, that one.
+
+    Raises:
+        NotFound: This user has no such memory.
+        InputError: It is not marked.
+        ModelError: A model could not be reached; nothing was changed.
+    """
+    store = context.store
+    await find_memory(memory_id, user_id, context)  # who is not known is no writer
+    async with store.writer(user_id):
+        memory = await find_memory(memory_id, user_id, context)
+        if not memory.suspicion and memory.state != "quarantined":
+            message = f"the memory {memory.id[:8]} is not marked as reading like an instruction: it needs no release"
+            raise InputError(message)
+        cleared = memory.model_copy(update={"suspicion": ""})
+        if memory.state != "quarantined":
+            await store.commit(Commit(user_id, changed=(cleared,)))
+            return cleared
+        done = await relate([cleared.model_copy(update={"state": "active"})], context, at=datetime.now(UTC))
+        working = done.working
+        await store.commit(
+            Commit(
+                user_id,
+                new=tuple(working.memories[one] for one in working.new),
+                changed=tuple(working.memories[one] for one in working.changed),
+                forgotten_ids=() if memory.id in working.memories else (memory.id,),
+            )
+        )
+    return working.memories.get(memory.id) or working.memories[next(iter(working.changed))]
 
 
 def _filed(memories: Iterable[Memory], known: Mapping[str, Memory]) -> dict[str, _Filed]:

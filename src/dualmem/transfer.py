@@ -15,10 +15,13 @@ from dualmem.errors import InputError
 from dualmem.identity import stable_id
 from dualmem.ingestion.placing import place
 from dualmem.mending import mend
-from dualmem.records import ExportHeader, ImportReceipt, Memory, Turn
+from dualmem.records import ExportHeader, ImportReceipt, Link, Memory, Turn
 from dualmem.stores.backend import batches
 from dualmem.stores.commit import Commit
 from dualmem.stores.payload import of_user
+
+_TEXTS: Final = ("text", "subject", "attribute", "topic")
+"""Fields of a memory that hold words of what was said."""
 
 AT_ONCE: Final = 500
 """Memories in one commit."""
@@ -59,8 +62,8 @@ def is_export(first_line: str) -> bool:
 async def import_lines(lines: Iterable[str], context: Context, *, user_id: str = "") -> ImportReceipt:
     """Store what an export holds; everything is read and checked before anything is written.
 
-    What is there already stays as it is, so that an import can be repeated. For another user than the one the export
-    names, turns and memories get ids of that user's.
+    What is there already stays as it is, so that an import can be repeated. Texts are redacted as others are. For
+    another user than the one the export names, turns and memories get ids of that user's.
 
     Args:
         lines: The lines of an export.
@@ -75,6 +78,7 @@ async def import_lines(lines: Iterable[str], context: Context, *, user_id: str =
     owner = user_id or header.user_id
     if owner != header.user_id:
         turns, memories = _given_to(owner, turns, memories)
+    turns, memories = await _redacted(turns, memories, context)
     store = context.store
     async with store.writer(owner):
         fresh = 0
@@ -99,6 +103,44 @@ async def import_lines(lines: Iterable[str], context: Context, *, user_id: str =
         memories_known=len(memories) - len(new),
         links_mended=len(mended),
     )
+
+
+async def _redacted(turns: list[Turn], memories: list[Memory], context: Context) -> tuple[list[Turn], list[Memory]]:
+    """Return everything as it may be stored here, with each text as a function for personal data leaves it."""
+    told = [turn.text for turn in turns]
+    told += [text for memory in memories for text in _texts(memory)]
+    distinct = list(dict.fromkeys(told))
+    kept = dict(zip(distinct, await context.resources.redacted(distinct), strict=True))
+    if all(text == left for text, left in kept.items()):
+        return turns, memories
+
+    def of_link(link: Link) -> Link:
+        replaced = None if link.replaced is None else of_link(link.replaced)
+        return link.model_copy(update={"reason": kept[link.reason], "replaced": replaced})
+
+    return [turn.model_copy(update={"text": kept[turn.text]}) for turn in turns], [
+        memory.model_copy(
+            update={
+                **{name: kept[getattr(memory, name)] for name in _TEXTS},
+                "entities": tuple(kept[name] for name in memory.entities),
+                "sources": tuple(one.model_copy(update={"quote": kept[one.quote]}) for one in memory.sources),
+                "links": tuple(of_link(link) for link in memory.links),
+            }
+        )
+        for memory in memories
+    ]
+
+
+def _texts(memory: Memory) -> Iterator[str]:
+    yield from (getattr(memory, name) for name in _TEXTS)
+    yield from memory.entities
+    yield from (source.quote for source in memory.sources)
+    links = list(memory.links)
+    while links:
+        link = links.pop()
+        yield link.reason
+        if link.replaced is not None:
+            links.append(link.replaced)
 
 
 def _read(lines: Iterable[str]) -> tuple[ExportHeader, list[Turn], list[Memory]]:

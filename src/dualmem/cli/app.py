@@ -270,10 +270,13 @@ def ask(
 @memories_app.command("list")
 def list_memories(
     user: User,
-    every: Annotated[bool, typer.Option("--all", help="Also those that were superseded or merged.")] = False,  # noqa: FBT002
+    every: Annotated[bool, typer.Option("--all", help="Also those that are not in force.")] = False,  # noqa: FBT002
     as_of: AsOf = None,
     valid_at: ValidAt = None,
     standing: Annotated[bool, typer.Option("--standing", help="Only instructions that hold from now on.")] = False,  # noqa: FBT002
+    suspicious: Annotated[  # noqa: FBT002
+        bool, typer.Option("--suspicious", help="Only what reads like an instruction to a model; quarantined too.")
+    ] = False,
     store: Store = None,
     as_json: AsJson = False,  # noqa: FBT002
 ) -> None:
@@ -286,9 +289,9 @@ def list_memories(
     known, held = moment_of(as_of, "--as-of"), moment_of(valid_at, "--valid-at")
 
     async def work(memory: DualMem) -> list[Memory]:
-        states: tuple[MemoryState, ...] = () if every else ("active",)
+        states: tuple[MemoryState, ...] = () if every else ("active", "quarantined") if suspicious else ("active",)
         found = await memory.memories(user_id=user, states=states, as_of=known, valid_at=held)
-        return [one for one in found if one.standing or not standing]
+        return [one for one in found if (one.standing or not standing) and (one.suspicion or not suspicious)]
 
     found = run(work, store=store)
     if as_json:

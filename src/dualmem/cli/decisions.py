@@ -1,4 +1,4 @@
-"""Commands on decisions: why a memory is as it is, what a turn led to, what was rejected, and taking it back."""
+"""Commands on decisions: why a memory is as it is, what a turn led to, what was rejected, taking back, releasing."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def register(app: typer.Typer, memories_app: typer.Typer) -> None:
     """Add the commands."""
     memories_app.command()(why)
     memories_app.command()(undo)
+    memories_app.command()(release)
     memories_app.command("from-turn")(from_turn)
     memories_app.command()(rejected)
     app.command()(forget)
@@ -51,6 +52,10 @@ def why(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = 
     console.print(f"[bold]{_line(found.memory)}[/bold]")
     for turn in found.sources:
         console.print(f"  from {_said(turn)}")
+    if found.memory.suspicion:
+        from rich.markup import escape  # noqa: PLC0415 - help must be fast
+
+        console.print(f"[yellow]reads like an instruction:[/yellow] {escape(found.memory.suspicion)}")
     if not found.decisions:
         console.print("nothing was decided on it")
     for decision in found.decisions:
@@ -85,6 +90,26 @@ def undo(
     _show(undone.decision)
     for memory in again:
         console.print(f"[green]in force again[/green] {_line(memory)}")
+
+
+def release(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+    """Keep a memory like any other that reads like an instruction; a quarantined one comes into force.
+
+    `memories list --suspicious` shows them; `forget --memory` takes one out.
+
+    Example: dualmem memories release 3f2a --user ana
+    """
+
+    async def work(memory: DualMem) -> Memory:
+        return await memory.release(memory_id, user_id=user)
+
+    released = run(work, store=store)
+    if as_json:
+        say_json(released.model_dump(mode="json"))
+        return
+    from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
+
+    console.print(f"[green]released[/green] {_line(released)}")
 
 
 def from_turn(

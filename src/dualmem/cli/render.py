@@ -150,6 +150,8 @@ def show_receipt(receipt: IngestReceipt) -> None:
         ("superseded", receipt.superseded),
         ("contradicted", receipt.contradicted),
         ("repeated", receipt.repeated),
+        *([("read like instructions", receipt.suspicious)] if receipt.suspicious else []),
+        *([("quarantined", receipt.quarantined)] if receipt.quarantined else []),
         ("turns pending", receipt.turns_pending),
         ("model calls", receipt.usage.calls),
         ("tokens in / out", f"{receipt.usage.tokens_in} / {receipt.usage.tokens_out}"),
@@ -235,6 +237,8 @@ def show_memories(memories: Sequence[Memory]) -> None:
         marks: list[str] = ["conflicting"] if conflicting else [] if memory.active else [memory.state]
         if memory.valid and memory.valid.precision != "unknown":
             marks.append(describe(memory.valid))
+        if memory.suspicion:
+            marks.append(f"reads like an instruction: {memory.suspicion}")
         style = "yellow" if conflicting else "" if memory.active else "dim"
         note = f" [dim]({escape(', '.join(marks))})[/dim]" if marks else ""
         table.add_row(
@@ -247,7 +251,11 @@ def show_memory(memory: Memory, turns: Sequence[Turn]) -> None:
     """Print one memory with its links and source turns."""
     console.print(f"[bold]{escape(memory.text)}[/bold]")
     console.print(f"{memory.kind} · {memory.state} · about {escape(memory.subject)} · {escape(memory.attribute)}")
+    if memory.role != "user":
+        console.print(f"said by {escape(memory.speaker)} ({memory.role}), not by the user")
     console.print(f"id {memory.id} · known since {describe_instant(memory.known_at)}")
+    if memory.suspicion:
+        console.print(f"[yellow]reads like an instruction:[/yellow] {escape(memory.suspicion)}")
     for link in memory.links:
         console.print(f"  {link.relation.replace('_', ' ')} {link.target[:8]}: {escape(link.reason)}")
     for turn in turns:

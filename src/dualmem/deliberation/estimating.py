@@ -57,6 +57,7 @@ async def estimate(
     if not question:
         message = "there is no question"
         raise InputError(message)
+    question = await context.redacted(question)
     budget = Budget.of(settings)
     found = await search(context, user_id, question, scope=scope, asked_at=asked_at)
     packed = pack(found.units, budget=settings.context_tokens, dates=settings.temporal)

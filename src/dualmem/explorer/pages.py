@@ -274,7 +274,7 @@ class Pages:
                     conversation_ids=(view.conversation_id,) if view.conversation_id else (),
                     as_of=view.known,
                 )
-                found = await find_evidence(context, user_id, question, scope=scope)
+                found = await find_evidence(context, user_id, await context.redacted(question), scope=scope)
                 units = list(found.units[:_FOUND])
                 whole = max((sum(unit.shares.values()) for unit in units), default=0.0)
             except ModelNotConfigured as error:

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from dualmem.clocks import PASSING
 from dualmem.errors import InputError
+from dualmem.ingestion.suspicion_rules import REASONS
 from dualmem.records import Kind
 from dualmem.stores.backend import Condition, Filter
 from dualmem.stores.payload import entity_key, is_any, of_user
@@ -29,6 +30,8 @@ STATUSES: Final[Mapping[str, tuple[str, Condition]]] = {
     "merged_with": ("said more than once", is_any("relations", "merged_with")),
     "merged": ("joined into another", is_any("state", "merged")),
     "standing": ("standing instruction", is_any("standing_key", "yes")),
+    "suspicious": ("reads like an instruction to a model", is_any("suspicion", *REASONS)),
+    "quarantined": ("quarantined", is_any("state", "quarantined")),
 }
 """What a memory can be filtered by of its life, with the words for it."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from dualmem.config import SuspiciousMode
 from dualmem.context import Context
 from dualmem.errors import ReplyTruncated, UnreadableReply
 from dualmem.ingestion.candidates import cosine, find_candidates
@@ -48,9 +49,7 @@ class Consolidated:
 async def consolidate_memories(memories: Sequence[Memory], context: Context, *, at: datetime) -> Consolidated:
     """Relate `memories` of one user, given in time order, to what is stored and to each other.
 
-    Only memories that have candidates cost a call, and all of them share one, up to `decision_drafts` (MemoryLACE,
-    stage I, step 2); where one call is not enough, all are made at the same time. When the model's reply cannot be
-    read, the memories are kept as independent, and that is counted.
+    What is stored already is left out, and what reads like an instruction is marked or held back, as it is set.
 
     Raises:
         ModelUnavailable: A model could not be reached; nothing was decided.
@@ -58,11 +57,25 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     distinct = list({memory.id: memory for memory in memories}.values())
     user_id = distinct[0].user_id if distinct else ""
     known = await context.store.memories_by_id(user_id, [memory.id for memory in distinct])
-    new = [memory for memory in distinct if memory.id not in known]
+    new = [_held_back(memory, context.settings.suspicious) for memory in distinct if memory.id not in known]
+    return await relate(new, context, at=at)
+
+
+async def relate(new: Sequence[Memory], context: Context, *, at: datetime) -> Consolidated:
+    """Relate distinct new memories of one user, given in time order, to what is stored and to each other.
+
+    Only memories that have candidates cost a call, and all of them share one, up to `decision_drafts` (MemoryLACE,
+    stage I, step 2); where one call is not enough, all are made at the same time. When the model's reply cannot be
+    read, the memories are kept as independent, and that is counted. What is quarantined is related to nothing.
+
+    Raises:
+        ModelUnavailable: A model could not be reached; nothing was decided.
+    """
     working = WorkingSet()
     cases = []
     if context.settings.strategy != "verbatim":
-        cases = [case for case in await find_candidates(new, working, context) if case[1]]
+        in_force = [memory for memory in new if memory.active]
+        cases = [case for case in await find_candidates(in_force, working, context) if case[1]]
     for memory in new:
         working.add(memory)
     size = context.settings.decision_drafts
@@ -93,6 +106,13 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     )
     new = [memory for memory in new if memory.id in working.memories]
     return Consolidated(working, tuple(new), tuple(group), outcome, (*rejected, *outcome.refused), tuple(calls))
+
+
+def _held_back(memory: Memory, mode: SuspiciousMode) -> Memory:
+    """Return a new memory as the settings have it that reads like an instruction: unmarked, marked, or out of force."""
+    if not memory.suspicion or mode == "flag":
+        return memory
+    return memory.model_copy(update={"suspicion": ""} if mode == "keep" else {"state": "quarantined"})
 
 
 def _as_set(proposal: Proposal, context: Context) -> Proposal:

@@ -44,7 +44,7 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
     """Apply `proposals` to `working`, in order.
 
     Refused are proposals between different subjects, those that the lifecycle's invariants exclude, and those
-    beyond the cap on retirements.
+    beyond the cap on retirements. What others said never retires what the user said.
 
     Args:
         proposals: Between memories that `working` holds.
@@ -61,25 +61,39 @@ def carry_out(proposals: Sequence[Proposal], working: WorkingSet, *, at: datetim
         if proposal.strategy in {"supersede", "contradict"} and not same_subject(later, earlier):
             outcome.refused.append(f"{proposal.strategy}: another subject")
             continue
-        if proposal.strategy == "supersede":
+        strategy = _allowed(proposal.strategy, later, earlier)
+        if strategy == "supersede":
             if outcome.done["supersede"] >= retirements:
                 outcome.refused.append("supersede: more than one batch may retire")
                 continue
             refusal = working.supersede(later.id, earlier.id, reason=proposal.reason, at=at)
-        elif proposal.strategy == "contradict":
+        elif strategy == "contradict":
             refusal = working.contradict(later.id, earlier.id, reason=proposal.reason, at=at)
-        elif proposal.strategy == "compact":
+        elif strategy == "compact":
             merged = written_for(later, earlier, proposal.text, at)
             refusal = working.compact(later.id, earlier.id, merged, reason=proposal.reason, at=at)
-        elif proposal.strategy == "absorb":
+        elif strategy == "absorb":
             refusal = working.absorb(later.id, earlier.id)
         else:
             refusal = working.merge(later.id, earlier.id, reason=proposal.reason, at=at)
         if refusal:
-            outcome.refused.append(f"{proposal.strategy}: {refusal}")
+            outcome.refused.append(f"{strategy}: {refusal}")
         else:
-            outcome.done[proposal.strategy] += 1
+            outcome.done[strategy] += 1
     return outcome
+
+
+def _allowed(strategy: Strategy, later: Memory, earlier: Memory) -> Strategy:
+    """Return what is done of a proposal, by who said what.
+
+    What an assistant, a tool or a document says is no claim of the user's: it retires nothing that the user said, but
+    stands beside it, and neither takes the other's words or sources over.
+    """
+    if strategy == "supersede" and earlier.role == "user" and later.role != "user":
+        return "contradict"
+    if strategy in {"compact", "absorb"} and (earlier.role == "user") != (later.role == "user"):
+        return "merge"
+    return strategy
 
 
 def written_for(new: Memory, old: Memory, text: str, at: datetime) -> Memory:
@@ -105,6 +119,7 @@ def written_for(new: Memory, old: Memory, text: str, at: datetime) -> Memory:
             "entities": tuple(dict.fromkeys((*old.entities, *new.entities))),
             "valid": old.valid or new.valid,
             "standing": old.standing or new.standing,
+            "suspicion": old.suspicion or new.suspicion,
             "known_at": told.known_at,
             "position": told.position,
             "recorded_at": at,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from dualmem.ingestion.suspicion import is_pasted, suspicion_in
 from dualmem.prompts.extraction import ExtractedMemory
 from dualmem.records import Draft, Interval, Source, Turn
 from dualmem.retrieval.text import find_quote, similarity, tokens
@@ -72,12 +73,14 @@ def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) ->
         text=text,
         kind=extracted.kind,
         speaker=witness.speaker,
+        role=witness.role,
         subject=witness.speaker if subject.casefold() in FIRST_PERSON else subject,
         attribute=extracted.attribute.strip(),
         entities=_entities(extracted, text),
         topic=extracted.topic.strip() or extracted.attribute.strip(),
         valid=_time(extracted.when, quote, witness, _DIRECTION.get(extracted.kind, "nearest")),
         standing=_is_standing(extracted, quote, witness),
+        suspicion=suspicion_in(text, quote, witness),
         sources=tuple(sources),
         position=witness.position,
         said_at=witness.said_at,
@@ -110,11 +113,11 @@ def supported_by(text: str, cited: Sequence[Turn], own: Sequence[Turn]) -> tuple
 
 
 def _is_standing(extracted: ExtractedMemory, quote: str, witness: Turn) -> bool:
-    """Whether a memory is a standing instruction: a user's own.
+    """Whether a memory is a standing instruction: a user's own, not one in a text that they pasted.
 
     A small model calls every preference one, so it is not asked; there the words of the wish decide.
     """
-    if witness.role != "user":
+    if witness.role != "user" or is_pasted(quote, witness.text):
         return False
     return extracted.standing or (
         not extracted.quote.strip() and extracted.kind == "preference" and _WISH.search(quote) is not None

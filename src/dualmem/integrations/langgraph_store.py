@@ -131,7 +131,7 @@ class DualMemStore(BaseStore):
         return next((memory for memory in found if memory.active), None)
 
     async def _put(self, user_id: str, key: str, value: dict[str, Any]) -> None:
-        text = self._encode(value)
+        (text,) = await self._memory.resources.redacted([self._encode(value)])
         store = self._memory.resources.store
         conversation_id = CONVERSATION + key
         before = []

@@ -179,6 +179,8 @@ class RememberTool(_MemoryTool):
             return f"Stored, but not worked into memory yet: {'; '.join(receipt.failures)}", receipt
         if not receipt.memories_made:
             return "Stored; there was nothing new in it.", receipt
+        if receipt.quarantined == receipt.memories_made:
+            return "Stored, and held back: it reads like an instruction. The user must release it.", receipt
         changed = f" {receipt.superseded} earlier memories were replaced by it." if receipt.superseded else ""
         conflict = f" {receipt.contradicted} earlier memories contradict it." if receipt.contradicted else ""
         return f"Remembered.{changed}{conflict}", receipt

@@ -7,11 +7,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from dualmem.records.turn import Role
+
 Kind = Literal["fact", "preference", "plan", "correction", "decision", "event", "state"]
 
-MemoryState = Literal["active", "superseded", "merged"]
-"""`superseded`: a later state took its place. `merged`: a compact merge replaced it. Kept as a keyword because
-Edge 0.9 cannot filter on booleans."""
+MemoryState = Literal["active", "superseded", "merged", "quarantined"]
+"""`superseded`: a later state took its place. `merged`: a compact merge replaced it. `quarantined`: it reads like an
+instruction, and waits for somebody to release or to forget it; it has no links. Kept as a keyword because Edge 0.9
+cannot filter on booleans."""
 
 Relation = Literal["supersedes", "superseded_by", "merged_with", "contradicts", "merges", "merged_into"]
 """`merged_with`: both say the same, and both stay (linked merge). `merges` and `merged_into`: one was written that
@@ -65,6 +68,8 @@ class Draft(BaseModel):
     kind: Kind
     speaker: str
     """Who said it: the speaker of its first source turn."""
+    role: Role = "user"
+    """The role of whoever said it: what an assistant or a tool says is never the user's own claim."""
     subject: str
     """Whom or what it is about."""
     attribute: str = ""
@@ -74,6 +79,8 @@ class Draft(BaseModel):
     valid: Interval | None = None
     standing: bool = False
     """True for an instruction that holds from now on ("always answer in metric units")."""
+    suspicion: str = ""
+    """Why it reads like an instruction to a model, and no statement; "" where it does not."""
     sources: tuple[Source, ...]
     position: int
     """Place of its first source turn, for time order inside a conversation."""
@@ -94,12 +101,16 @@ class Memory(BaseModel):
     text: str
     kind: Kind
     speaker: str
+    role: Role = "user"
+    """The role of whoever said it; what others say retires nothing that the user said."""
     subject: str
     attribute: str = ""
     entities: tuple[str, ...] = ()
     topic: str = ""
     valid: Interval | None = None
     standing: bool = False
+    suspicion: str = ""
+    """Why it reads like an instruction to a model, and no statement; "" where it does not, or was released."""
     known_at: datetime
     """When it was said; where nobody knows, when it was recorded."""
     recorded_at: datetime

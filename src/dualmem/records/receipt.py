@@ -31,6 +31,10 @@ class IngestReceipt(BaseModel):
     contradicted: int = 0
     repeated: int = 0
     """Drafts that said again, from the same turns, what another draft said."""
+    suspicious: int = 0
+    """Memories that read like an instruction to a model; they are flagged."""
+    quarantined: int = 0
+    """Those of them that are out of force until they are released."""
     rejected: dict[str, int] = {}
     """Drafts and decisions that were refused, by reason."""
     failures: tuple[str, ...] = ()
@@ -69,6 +73,8 @@ def combine(parts: Iterable[IngestReceipt], **totals: Any) -> IngestReceipt:
         "superseded",
         "contradicted",
         "repeated",
+        "suspicious",
+        "quarantined",
     )
     values: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in counted}
     for name in ("turns_skipped", "rejected"):

@@ -216,6 +216,8 @@ def _bare(turns: ScoredTurns, units: Sequence[EvidenceUnit], weight: float) -> l
 
 def _in_scope(memory: Memory, scope: Scope) -> bool:
     """Whether the filter of `active_memories` lets a memory through that was reached by its turns."""
+    if memory.state == "quarantined":
+        return False
     if scope.as_of is not None:
         if memory.known_at > scope.as_of or (memory.retired_at is not None and memory.retired_at <= scope.as_of):
             return False

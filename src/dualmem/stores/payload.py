@@ -37,6 +37,7 @@ MEMORY_FIELDS: Final[dict[str, FieldType]] = {
     "relations": "keyword",
     "turn_ids": "keyword",
     "standing_key": "keyword",
+    "suspicion": "keyword",
     "known_at": "float",
     "retired_at": "float",
     "valid_start": "float",
@@ -114,7 +115,8 @@ def memory_payload(memory: Memory) -> Payload:
     payload["entity_keys"] = sorted({entity_key(name) for name in (*memory.entities, memory.subject) if name.strip()})
     payload["turn_ids"] = list(memory.turn_ids)
     payload["relations"] = sorted({link.relation for link in memory.links})
-    payload["standing_key"] = "yes" if memory.standing else "no"
+    # What reads like an instruction to a model is followed by none, unless somebody released it.
+    payload["standing_key"] = "yes" if memory.standing and not memory.suspicion else "no"
     return payload
 
 
@@ -231,6 +233,7 @@ def active_memories(user_id: str, scope: Scope | None = None, *more: Condition) 
         conditions.append(is_any("state", "active", "superseded"))
     elif scope.valid_at is not None:
         conditions.append(Condition("known_at", high=scope.as_of.timestamp()))
+        conditions.append(is_any("state", "active", "superseded", "merged"))
     else:
         moment = scope.as_of.timestamp()
         conditions.append(Condition("known_at", high=moment))

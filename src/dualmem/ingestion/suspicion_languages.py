@@ -1,0 +1,183 @@
+"""What `suspicion_rules` has for English, in the common forms of other languages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dualmem.ingestion.suspicion_rules import DISCLOSES, MEMORY, OVERRIDES, ROLE, rule
+
+LANGUAGE_RULES: Final = (
+    # German
+    rule(
+        OVERRIDES,
+        r"\b(?:ignorier|vergiss|vergesst|missacht|verwirf|uberspring|umgeh)\w*~(?:vorherig|bisherig|fruher"
+        r"|obig|vorangegangen|vorangehend|vorig|ursprunglich|all|dein|euer|eure|ihre|samtlich"
+        r"|system)\w*(?:\W+\w+){0,2}?\W*(?:anweisung|instruktion|vorgabe|befehl|prompt|regel|richtlinie)",
+    ),
+    rule(
+        DISCLOSES,
+        r"\b(?:zeig|nenn|verrat|gib|liste|offenbar|druck)\w*~~(?:system-?\W?(?:prompt|anweisung)"
+        r"|(?:erinnerungen|daten|gesprache)\W+(?:\w+\W+){0,2}?(?:anderer|aller|andere|alle|anderen)"
+        r"\W+(?:be)?nutzer)",
+    ),
+    rule(
+        MEMORY,
+        r"\b(?:losch|vergiss)\w*~~(?:gespeichert\w*|deine\w*|uber\W+diese[nr]?)\W+(?:\w+\W+)?(?:erinnerung"
+        r"|nutzer|benutzer)",
+    ),
+    rule(
+        ROLE,
+        r"\bdu\W+bist\W+(?:jetzt|nun|ab\W+(?:jetzt|sofort)|nicht\W+mehr|kein)\w*(?:\W+\w+){0,2}?\W+(?:dan"
+        r"|assistent|ki|modell|bot)\b",
+    ),
+    # French
+    rule(
+        OVERRIDES,
+        r"\b(?:ignor|oubli|neglig|contourn)\w*~(?:instructions?|consignes?|directives?|regles?|ordres?)"
+        r"\W+(?:\w+\W+)?(?:precedent|anterieur|ci-dessus|initial|systeme|d'origine)",
+    ),
+    rule(
+        OVERRIDES,
+        r"\b(?:ignore[zr]?|oublie[zr]?)\W+(?:toutes?\W+)?(?:tes|vos|les|toutes)\W+(?:\w+"
+        r"\W+)?(?:instructions|consignes|directives)\b",
+        command=True,
+    ),
+    rule(
+        DISCLOSES,
+        r"\b(?:revel|montr|affich|donn|list|divulgu)\w*~~(?:prompt\W+systeme|instructions\W+systeme"
+        r"|(?:souvenirs|memoires?|donnees|conversations)\W+(?:\w+\W+){0,3}?(?:autres|tous\W+les)"
+        r"\W+utilisateurs)",
+    ),
+    rule(
+        MEMORY,
+        r"\b(?:supprim|efface|oubli)\w*~~(?:ta|tes|votre|vos|cet|stockes?|enregistres?)\W+(?:memoire"
+        r"|souvenirs|utilisateur)",
+    ),
+    # Spanish and Portuguese
+    rule(
+        OVERRIDES,
+        r"\b(?:ignor|olvid|descart|omit|desconsider|esquec|desobede)\w*~(?:instruc\w+|ordenes|ordens"
+        r"|indicaciones|reglas|regras|directrices|diretrizes|comandos)\W+(?:\w+\W+)?(?:anterior|previ"
+        r"|precedent|acima|originale?s|iniciai?s|iniciales|sistema)",
+    ),
+    rule(
+        OVERRIDES,
+        r"\b(?:ignora|ignore|olvida|olvide|esqueca|desconsidere)\W+(?:todas\W+)?(?:as|las|tus|sus|suas"
+        r"|tuas)\W+(?:\w+\W+)?(?:instruc\w+|directrices|diretrizes)\b",
+        command=True,
+    ),
+    rule(
+        DISCLOSES,
+        r"\b(?:revel|muestra|mostr|dime|dame|imprim|list|exib)\w*~~(?:(?:prompt|instrucciones|instrucoes"
+        r"|mensaje)\W+d[eo]l?\W+sistema|(?:memorias|recuerdos|datos|dados|conversaciones|conversas"
+        r"|lembrancas)\W+(?:\w+\W+){0,3}?(?:otros|demas|outros|todos\W+[lo]?os)\W+(?:los\W+|os"
+        r"\W+)?(?:usuarios|utilizadores))",
+    ),
+    rule(
+        MEMORY,
+        r"\b(?:borra|elimina|apaga|olvida|esquec)\w*~~(?:tu|tus|sua|suas|este|guardad\w+)\W+(?:memoria"
+        r"|recuerdos|usuario|lembrancas)",
+    ),
+    # Italian and Dutch
+    rule(
+        OVERRIDES,
+        r"\b(?:ignor|dimentic|trascur|scart)\w*~(?:istruzioni|regole|direttive|indicazioni|ordini)"
+        r"\W+(?:\w+\W+)?(?:precedent|anterior|iniziali|sopra|di\W+sistema)",
+    ),
+    rule(
+        DISCLOSES,
+        r"\b(?:rivel|mostr|stamp|elenc)\w*~~(?:(?:prompt|istruzioni)\W+di\W+sistema|(?:ricordi|memorie|dati"
+        r"|conversazioni)\W+(?:\w+\W+){0,2}?altri\W+utenti)",
+    ),
+    rule(
+        OVERRIDES,
+        r"\b(?:negeer|vergeet|sla)\W+(?:\w+\W+){0,2}?(?:vorige|eerdere|voorgaande|bovenstaande|alle|je)"
+        r"\W+(?:\w+\W+){0,2}?(?:instructies|opdrachten|regels|richtlijnen)\b",
+    ),
+    # Answers without limits, in the languages above
+    rule(
+        ROLE,
+        r"\b(?:antwort|respond|repond|rispond)\w*~(?:ohne|sin|sans|senza|sem)\W+(?:\w+\W+)?(?:einschra"
+        r"|restric|restrizion|filter|filtr|limit)|\b(?:ohne|sin|sans|senza|sem)\W+(?:\w+\W+)?(?:einschra"
+        r"|restric|restrizion)\w*\W+(?:zu\W+)?(?:antwort|respond|repond|rispond)",
+    ),
+    # Polish, Turkish, Russian
+    rule(
+        OVERRIDES,
+        r"\b(?:z?ignoruj|zapomnij|pomin)\w*~(?:poprzedni|wczesniejsz|powyzsz|wszystki)\w*\W+(?:\w+"
+        r"\W+)?(?:instrukcj|polece|zasad|wytyczn)",
+    ),
+    rule(
+        OVERRIDES,
+        r"\b(?:onceki|yukar[i\u0131]daki|tum|butun)\W+(?:\w+\W+)?(?:talimat|yonerge|komut|kural)\w*"
+        r"\W+(?:\w+\W+){0,2}?(?:unut|yok\W+say|gormezden|dikkate\W+alma)",
+    ),
+    rule(
+        OVERRIDES,
+        r"\b(?:про)?(?:игнориру|забуд|отбрось|не\W+(?:обращай|следуй))\w*~(?:предыдущ|прежн|вышеуказанн|все"
+        r"|прошл|свои|ранее|изначальн)\w*\W+(?:\w+\W+)?(?:инструкци|указани|команд|правил|промпт)",
+    ),
+    rule(
+        DISCLOSES,
+        r"\b(?:покажи|раскрой|выведи|назови|расскажи|перечисли)\w*~~(?:системн\w+\W+(?:промпт|инструкци)\w*"
+        r"|(?:воспоминани|данн|разговор|сообщени)\w*\W+(?:\w+\W+){0,2}?(?:друг\w+|всех)\W+пользовател)",
+    ),
+    rule(
+        MEMORY,
+        r"\b(?:удали|сотри|забудь)\w*~~(?:свою|сохраненн\w+|об\W+этом)\W+(?:память|воспоминани\w*"
+        r"|пользовател)",
+    ),
+    # Chinese, Japanese, Korean
+    rule(
+        OVERRIDES,
+        r"(?:忽略|无视|無視|忽视|忽視|忘记|忘記|忘掉|不要理会|不理會|跳过)[^\n。！？]{0,8}(?:之前|以前|先前"
+        r"|上面|以上|前面|所有|全部|一切|上述)[^\n。！？]{0,6}(?:指令|指示|提示|规则|規則|命令|要求|设定)",
+    ),
+    rule(
+        DISCLOSES,
+        r"(?:显示|顯示|告诉我|告訴我|透露|泄露|洩漏|输出|輸出|列出|揭示|展示"
+        r"|说出)[^\n。！？]{0,10}(?:系统提示|系統提示|(?:其他|所有|别的)(?:用户|使用者"
+        r"|用戶)[^\n。！？]{0,4}(?:记忆|記憶|数据|资料|对话|信息|秘密))",
+    ),
+    rule(
+        MEMORY,
+        r"(?:删除|刪除|清除|清空|抹去|忘记|忘掉)[^\n。！？]{0,6}(?:所有|全部|你的|这个用户|该用户"
+        r"|此用户)[^\n。！？]{0,6}(?:记忆|記憶|记录|用户|一切)",
+    ),
+    rule(
+        OVERRIDES,
+        r"(?:以前|これまで|今まで|上記|前|すべて|全て|既存)[^\n。！？]{0,8}(?:指示|命令|指令|ルール"
+        r"|プロンプト|規則)[^\n。！？]{0,6}(?:無視|忘れ|破棄|従わない)",
+    ),
+    rule(
+        DISCLOSES,
+        r"(?:システムプロンプト|(?:他|ほか|全て|すべて|全)の?(?:ユーザー|利用者)[^\n。！？]{0,6}(?:記憶"
+        r"|メモリ|情報|会話|秘密))[^\n。！？]{0,8}(?:教え|見せ|表示|出力|開示|明か|公開)",
+    ),
+    rule(
+        MEMORY,
+        r"(?:記憶|メモリ)[^\n。！？]{0,4}(?:すべて|全て|全部)[^\n。！？]{0,4}(?:削除|消去|消し)|(?:すべて"
+        r"|全て|全部)の?(?:記憶|メモリ)[^\n。！？]{0,3}(?:削除|消去|消し)",
+    ),
+    rule(
+        OVERRIDES,
+        r"(?:이전|앞의|위의|모든|기존|지금까지)[^\n.!?]{0,8}(?:지시|명령|지침|프롬프트"
+        r"|규칙)[^\n.!?]{0,6}(?:무시|잊|따르지)",
+    ),
+    rule(
+        DISCLOSES,
+        r"(?:시스템\s?프롬프트|다른\s?(?:사용자|유저)[^\n.!?]{0,6}(?:기억|메모리|정보"
+        r"|대화))[^\n.!?]{0,8}(?:알려|보여|공개|출력|말해)",
+    ),
+    # Arabic, Hindi
+    rule(
+        OVERRIDES,
+        r"(?:تجاهل|تجاهلي|انس|تخط)[^\n.؟!]{0,14}(?:تعليمات|اوامر|أوامر|قواعد|توجيهات)[^\n.؟!]{0,14}(?:سابق"
+        r"|أعلاه|اعلاه|قبل)",
+    ),
+    rule(
+        OVERRIDES,
+        r"(?:पिछले|पूर्व|सभी|उपरोक्त|पहले)[^\n।!?]{0,12}(?:निर्देश|आदेश|नियम)[^\n।!?]{0,12}(?:अनदेखा|अनदेखी"
+        r"|नजरअंदाज|नज़रअंदाज|भूल|उपेक्षा)",
+    ),
+)
