@@ -231,7 +231,7 @@ def _bare(line: str) -> str:
 def reader() -> Callable[..., ScriptedChatModel]:
     """Make a model that extracts statements and notes changes by their words; other steps as given."""
 
-    from dualmem.testing import ScriptedChatModel  # noqa: PLC0415
+    from dualmem.testing import ScriptedChatModel
 
     def make(**script: Any) -> ScriptedChatModel:
         known = {"extract": extract_statements, "consolidate": decide_by_words, "evolve": {"relations": []}}
@@ -255,9 +255,9 @@ def grades() -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def _shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An embedded store that stays open: making one costs more than a test."""
-    from dualmem.stores.edge import EdgeBackend  # noqa: PLC0415
-    from dualmem.stores.edge_folder import acquire, release  # noqa: PLC0415
-    from dualmem.stores.payload import specs  # noqa: PLC0415
+    from dualmem.stores.edge import EdgeBackend
+    from dualmem.stores.edge_folder import acquire, release
+    from dualmem.stores.payload import specs
 
     path = tmp_path_factory.mktemp("embedded") / "store"
     holder = EdgeBackend(path)
@@ -270,9 +270,9 @@ def _shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 async def shared_store(_shared_store: Path) -> AsyncIterator[Path]:
     """The folder of an embedded store with nothing in it."""
-    from dualmem.stores.backend import Filter  # noqa: PLC0415
-    from dualmem.stores.edge import EdgeBackend  # noqa: PLC0415
-    from dualmem.stores.payload import specs  # noqa: PLC0415
+    from dualmem.stores.backend import Filter
+    from dualmem.stores.edge import EdgeBackend
+    from dualmem.stores.payload import specs
 
     yield _shared_store
     backend = EdgeBackend(_shared_store)
@@ -285,8 +285,8 @@ async def shared_store(_shared_store: Path) -> AsyncIterator[Path]:
 @pytest.fixture
 async def open_memory(shared_store: Path) -> AsyncIterator[Callable[..., DualMem]]:
     """Make memories over an empty embedded store with a scripted model and embeddings made from words."""
-    from dualmem import DualMem  # noqa: PLC0415
-    from dualmem.testing import ScriptedChatModel, WordEmbeddings  # noqa: PLC0415
+    from dualmem import DualMem
+    from dualmem.testing import ScriptedChatModel, WordEmbeddings
 
     opened: list[DualMem] = []
 
@@ -336,7 +336,7 @@ class Done:
 @pytest.fixture
 def dualmem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Run `dualmem` with arguments in this process, on a wide terminal."""
-    from dualmem import cli as command_line  # noqa: PLC0415
+    from dualmem import cli as command_line
 
     monkeypatch.setenv("COLUMNS", "220")
 
@@ -357,10 +357,10 @@ def dualmem(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch, shared_store: Path) -> Callable[..., ScriptedChatModel]:
     """Let the commands use a scripted model, embeddings made from words, and the empty store."""
-    from dualmem import context  # noqa: PLC0415
-    from dualmem.chat import Chat  # noqa: PLC0415
-    from dualmem.embedding import Embedder  # noqa: PLC0415
-    from dualmem.testing import WordEmbeddings  # noqa: PLC0415
+    from dualmem import context
+    from dualmem.chat import Chat
+    from dualmem.embedding import Embedder
+    from dualmem.testing import WordEmbeddings
 
     def use(model: ScriptedChatModel, embeddings: WordEmbeddings | None = None) -> ScriptedChatModel:
         words = embeddings or WordEmbeddings()

@@ -301,8 +301,8 @@ async def test_a_server_of_ones_own_gets_the_bounds_that_small_models_need() -> 
 
 
 async def test_the_real_openai_class_is_recognised() -> None:
-    from langchain_openai import ChatOpenAI  # noqa: PLC0415 - slow to import
-    from pydantic import SecretStr  # noqa: PLC0415
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
 
     model = ChatOpenAI(model="gpt-4o-mini", api_key=SecretStr("none"))
     bound: Any = Chat(model)._runnable(PROMPT, None)
@@ -415,7 +415,7 @@ def test_strict_schemas_keep_what_strict_mode_knows() -> None:
 
 
 def test_every_prompt_has_a_schema_that_strict_mode_takes(a_turn: Callable[..., Any]) -> None:
-    from dualmem.prompts import extraction  # noqa: PLC0415
+    from dualmem.prompts import extraction
 
     prompt = extraction.render([], [a_turn()], most=3)
 

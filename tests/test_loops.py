@@ -114,7 +114,7 @@ def named_chat(url: str) -> Chat:
 
 
 def own_model(url: str, **options: Any) -> Any:
-    from langchain_openai import ChatOpenAI  # noqa: PLC0415 - slow to import
+    from langchain_openai import ChatOpenAI
 
     return ChatOpenAI(model="m", base_url=url, api_key=SecretStr("none"), **options)
 
@@ -128,7 +128,7 @@ def named_embedder(url: str) -> Embedder:
 
 
 def given_embedder(url: str) -> Embedder:
-    from langchain_openai import OpenAIEmbeddings  # noqa: PLC0415 - slow to import
+    from langchain_openai import OpenAIEmbeddings
 
     embeddings = OpenAIEmbeddings(
         model="m", openai_api_base=url, openai_api_key=SecretStr("none"), check_embedding_ctx_length=False
@@ -221,7 +221,7 @@ def test_connections_of_a_loop_that_was_not_shut_down_are_let_go(server: Server)
 
 
 def test_what_has_an_http_client_of_its_own_keeps_it(server: Server) -> None:
-    import openai  # noqa: PLC0415 - slow to import
+    import openai
 
     own = openai.DefaultAsyncHttpxClient()
     model = own_model(server.url, http_async_client=own)

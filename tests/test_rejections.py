@@ -143,7 +143,7 @@ async def test_a_forgotten_turn_takes_all_that_was_written_from_it(
 async def test_forgetting_more_takes_it_too(
     open_memory: Open, reader: Make, chat_of: Make, selection: dict[str, Any], left: list[str]
 ) -> None:
-    from datetime import UTC, datetime  # noqa: PLC0415
+    from datetime import UTC, datetime
 
     for chat, lines in (("chat", LINES), ("other", LINES[:2])):
         memory = open_memory(reader(extract=wrong((1, f"SECRET {chat}"))))

@@ -233,7 +233,7 @@ async def test_what_was_forgotten_is_in_no_export_and_no_cache(memory: DualMem) 
     assert not [key for key in memory.resources.embedder._cache if "Porto" in str(key)]
     backend = memory.resources.store._backend
     for collection in (TURNS, MEMORIES, "control"):
-        from dualmem.stores.backend import Filter  # noqa: PLC0415
+        from dualmem.stores.backend import Filter
 
         assert "Porto" not in str(await backend.scroll(collection, Filter()))
 
@@ -258,7 +258,7 @@ class Other(WordEmbeddings):
 
 
 def store_at(path: Path, embeddings: WordEmbeddings | None) -> Store:
-    from dualmem.embedding import Embedder  # noqa: PLC0415
+    from dualmem.embedding import Embedder
 
     if embeddings is None:
         return Store(EdgeBackend(path), None)

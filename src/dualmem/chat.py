@@ -330,7 +330,7 @@ def is_openai(model: object) -> bool:
 
 def _overrides(model: BaseChatModel, method: str) -> bool:
     """Whether the model's class brings a method of its own, in place of one that every chat model has."""
-    from langchain_core.language_models import BaseChatModel  # noqa: PLC0415
+    from langchain_core.language_models import BaseChatModel  # noqa: PLC0415 - slow to import
 
     return getattr(type(model), method) is not getattr(BaseChatModel, method)
 

@@ -119,7 +119,7 @@ def _chat_model(name: str, settings: Settings) -> BaseChatModel:
     provider, _, rest = name.partition(":")
     if provider == "openai" or settings.base_url:
         from langchain_openai import ChatOpenAI  # noqa: PLC0415 - slow to import
-        from pydantic import SecretStr  # noqa: PLC0415
+        from pydantic import SecretStr  # noqa: PLC0415 - slow to import
 
         return ChatOpenAI(
             model=rest if provider == "openai" else name,
@@ -189,7 +189,7 @@ def _apart(model: M) -> M:
 
 def _openai_embeddings(model: str, key: str, settings: Settings) -> Embeddings:
     from langchain_openai import OpenAIEmbeddings  # noqa: PLC0415 - slow to import
-    from pydantic import SecretStr  # noqa: PLC0415
+    from pydantic import SecretStr  # noqa: PLC0415 - slow to import
 
     return OpenAIEmbeddings(
         model=model,

@@ -87,7 +87,7 @@ def test_a_chat_model_that_is_missing_is_told(
 
 
 def _words() -> Any:
-    from dualmem.embedding import Embedder  # noqa: PLC0415
+    from dualmem.embedding import Embedder
 
     return Embedder(WordEmbeddings(), name="words", dimension=64)
 

@@ -102,10 +102,10 @@ def test_doctor(filled: Make) -> None:
 
 
 def test_doctor_ends_with_a_status_where_faults_are_left(filled: Make, shared_store: Path) -> None:
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
-    from dualmem.stores.edge import EdgeBackend  # noqa: PLC0415
-    from dualmem.stores.payload import MEMORIES, specs  # noqa: PLC0415
+    from dualmem.stores.edge import EdgeBackend
+    from dualmem.stores.payload import MEMORIES, specs
 
     porto = memories(filled)["Porto"]["id"]
 
@@ -166,9 +166,9 @@ def test_pending_turns_are_taken_up_and_all_read_again(
 def test_a_store_is_made_anew_in_its_place(
     dualmem: Make, scripted: Make, reader: Make, chat_file: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dualmem.cli import reembedding  # noqa: PLC0415
-    from dualmem.embedding import Embedder  # noqa: PLC0415
-    from dualmem.testing import WordEmbeddings  # noqa: PLC0415
+    from dualmem.cli import reembedding
+    from dualmem.embedding import Embedder
+    from dualmem.testing import WordEmbeddings
 
     def use(size: int) -> None:
         words = WordEmbeddings(size)

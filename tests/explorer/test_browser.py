@@ -52,7 +52,7 @@ async def serving(memory: DualMem, **options: Any) -> AsyncIterator[Access]:
 @asynccontextmanager
 async def browsing(access: Access | None = None, **options: Any) -> AsyncIterator[Any]:
     """A page of Chromium that was let in; what it complains about fails the test."""
-    from playwright.async_api import async_playwright  # noqa: PLC0415 - of the group `browser`
+    from playwright.async_api import async_playwright
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert chromium, "no Chromium on this machine: install it (Debian: apt-get install chromium)"

@@ -180,7 +180,7 @@ async def test_with_nothing_stored_it_says_so(open_memory: Open) -> None:
 
 
 async def test_what_is_skipped_is_not_read(open_memory: Open) -> None:
-    from langchain_core.messages import HumanMessage, SystemMessage  # noqa: PLC0415
+    from langchain_core.messages import HumanMessage, SystemMessage
 
     messages = [SystemMessage("SECRET river rules."), HumanMessage("Porto river Douro")]
     await open_memory(strategy="verbatim").remember(messages, user_id="ana")

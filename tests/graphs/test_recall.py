@@ -250,7 +250,7 @@ async def test_a_write_back_that_fails_does_not_cost_the_answer(
     memory, _ = await remembered({"answer": [UNKNOWN, BLUE], "deliberate.extract": [{"facts": [fact]}]})
 
     async def full(*_: Any, **__: Any) -> None:
-        from dualmem.errors import StoreError  # noqa: PLC0415
+        from dualmem.errors import StoreError
 
         raise StoreError("the disk is full")
 

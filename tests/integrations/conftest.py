@@ -102,7 +102,7 @@ def _whose() -> dict[str, Any]:
     """Return whom the server runs as: Postgres refuses to be root's."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return {}
-    import pwd  # noqa: PLC0415 - not on Windows
+    import pwd
 
     for name in ("postgres", "nobody"):
         try:
@@ -180,7 +180,7 @@ def _wait_for_postgres(psycopg: Any, address: str, process: subprocess.Popen[byt
 @pytest.fixture
 def database(postgres: str) -> str:
     """Return the address of an empty Postgres database of the test's own."""
-    import psycopg  # noqa: PLC0415 - from a dependency group
+    import psycopg
 
     name = f"test_{uuid4().hex}"
     with psycopg.connect(f"{postgres}/postgres", autocommit=True) as connection:

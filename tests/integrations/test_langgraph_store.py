@@ -207,7 +207,7 @@ def test_a_form_without_a_place_for_the_user_is_refused(memory: DualMem, form: t
 
 
 async def test_reading_makes_no_store(reader: Callable[..., Any], tmp_path: Any) -> None:
-    from dualmem.testing import WordEmbeddings  # noqa: PLC0415
+    from dualmem.testing import WordEmbeddings
 
     async with DualMem(chat_model=reader(), embeddings=WordEmbeddings(), store=str(tmp_path / "none")) as memory:
         store = DualMemStore(memory)

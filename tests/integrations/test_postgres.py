@@ -208,7 +208,7 @@ def langgraph_store(database: str) -> Callable[[], AbstractAsyncContextManager[A
 
 def rows_of(address: str) -> tuple[Any, Any]:
     """Return everything in a LangGraph store's table, and the names of all tables."""
-    import psycopg  # noqa: PLC0415 - from a dependency group
+    import psycopg
 
     with psycopg.connect(address) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")

@@ -401,7 +401,7 @@ def test_a_key_comes_from_a_file(
 def test_a_store_is_made_anew_with_another_key(
     dualmem: Make, scripted: Make, reader: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    from dualmem.cli import reembedding  # noqa: PLC0415
+    from dualmem.cli import reembedding
 
     scripted(reader())
     words = WordEmbeddings()
@@ -427,7 +427,7 @@ def test_a_store_is_made_anew_with_another_key(
 async def test_a_store_object_needs_its_package(
     opened: Callable[..., DualMem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys  # noqa: PLC0415
+    import sys
 
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
     async with opened() as memory:
@@ -437,7 +437,7 @@ async def test_a_store_object_needs_its_package(
 
 def test_of_two_that_make_a_store_at_once_the_second_is_told() -> None:
     """The record of the first stays; whoever came with another key must not write."""
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
     async def work() -> None:
         backend = QdrantBackend(":memory:")

@@ -246,7 +246,7 @@ ARGUMENTS = st.lists(
 @settings(fuzzed, max_examples=max(30, EXAMPLES // 4))
 @given(first=st.sampled_from(COMMANDS), rest=ARGUMENTS)
 def test_any_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, rest: list[str]) -> None:
-    from dualmem.cli import main  # noqa: PLC0415
+    from dualmem.cli import main
 
     monkeypatch.setenv("DUALMEM_STORE", str(tmp_path / "none"))
     monkeypatch.setattr("sys.argv", ["dualmem", first, *(part for part in rest if "\x00" not in part)])

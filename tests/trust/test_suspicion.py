@@ -133,7 +133,7 @@ def test_what_a_user_may_wish_nobody_else_may(text: str) -> None:
 
 
 def test_the_hostile_turns_are_recognised() -> None:
-    from tests.trust.test_injection import HOSTILE  # noqa: PLC0415
+    from tests.trust.test_injection import HOSTILE
 
     assert [text for text in HOSTILE if not suspicion_of(clean_text(text))] == []
 

@@ -9,7 +9,7 @@ from dualmem.errors import DualmemError
 
 def main() -> None:
     """Run the command line; what goes wrong is one sentence, and status 2."""
-    from dualmem.cli.app import app  # noqa: PLC0415 - `--version` of other tools must not pay for it
+    from dualmem.cli.app import app
 
     try:
         app()

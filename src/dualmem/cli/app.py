@@ -95,7 +95,7 @@ force."""
 
 def _say_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415
+        from importlib.metadata import version
 
         typer.echo(f"dualmem {version('dualmem')}")
         raise typer.Exit
@@ -104,14 +104,14 @@ def _say_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
 @app.callback(invoke_without_command=True)
 def welcome(
     context: typer.Context,
-    _version: Annotated[  # noqa: FBT002 - a flag
+    _version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Show help where no command is given, and what to do first where nothing is configured."""
     if context.invoked_subcommand is not None:
         return
-    from dualmem.models import chat_name  # noqa: PLC0415
+    from dualmem.models import chat_name
 
     typer.echo(context.get_help())
     try:
@@ -131,15 +131,15 @@ def ingest(
     limit_sessions: Annotated[int | None, typer.Option(min=1, help="Only the first N sessions.")] = None,
     store: Store = None,
     preset: Preset = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """Remember a conversation from a file.
 
     Example: dualmem ingest chat.json --user ana
     """
-    from dualmem.cleaning import clean_user_id  # noqa: PLC0415
-    from dualmem.cli import render  # noqa: PLC0415
-    from dualmem.loaders import load_file  # noqa: PLC0415
+    from dualmem.cleaning import clean_user_id
+    from dualmem.cli import render
+    from dualmem.loaders import load_file
 
     user = clean_user_id(user)
     transcripts = load_file(
@@ -156,7 +156,7 @@ def ingest(
 
 def _say_receipts(receipts: list[Any], *, as_json: bool) -> None:
     """Print what ingestions did; turns that are pending make the status 1."""
-    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli import render
 
     if as_json:
         dumped = [receipt.model_dump(mode="json") for receipt in receipts]
@@ -188,7 +188,7 @@ def import_memories(
         str, typer.Option(help="Where the namespaces of a LangGraph store name the user.")
     ] = "memories/{user_id}",
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """Take over an export, or the memories of mem0 or LangMem, word for word; again, it adds nothing.
 
@@ -197,8 +197,8 @@ def import_memories(
     if upkeep.is_export_file(source):
         upkeep.load_export(source, user=user, store=store, as_json=as_json)
         return
-    from dualmem.cli import render  # noqa: PLC0415
-    from dualmem.cli.importing import chosen_users, read_source  # noqa: PLC0415
+    from dualmem.cli import render
+    from dualmem.cli.importing import chosen_users, read_source
 
     key = load_settings().qdrant_api_key
     found = read_source(
@@ -226,21 +226,21 @@ def ask(
         str | None,
         typer.Option(help="When it is asked (ISO 8601); by default now, where the question needs it."),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show all evidence, timings and tokens.")] = False,  # noqa: FBT002
-    dry_run: Annotated[  # noqa: FBT002
+    explain: Annotated[bool, typer.Option("--explain", help="Show all evidence, timings and tokens.")] = False,
+    dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would cost at least and at most; no chat model is called.")
     ] = False,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
     store: Store = None,
     preset: Preset = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Answer a question from memory.
 
     Example: dualmem ask "Where do I live now?" --user ana --explain
     """
-    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli import render
 
     moment = asking_time(question, asked_at)
     scope = Scope(as_of=moment_of(as_of, "--as-of"), valid_at=moment_of(valid_at, "--valid-at"))
@@ -270,21 +270,21 @@ def ask(
 @memories_app.command("list")
 def list_memories(
     user: User,
-    every: Annotated[bool, typer.Option("--all", help="Also those that are not in force.")] = False,  # noqa: FBT002
+    every: Annotated[bool, typer.Option("--all", help="Also those that are not in force.")] = False,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
-    standing: Annotated[bool, typer.Option("--standing", help="Only instructions that hold from now on.")] = False,  # noqa: FBT002
-    suspicious: Annotated[  # noqa: FBT002
+    standing: Annotated[bool, typer.Option("--standing", help="Only instructions that hold from now on.")] = False,
+    suspicious: Annotated[
         bool, typer.Option("--suspicious", help="Only what reads like an instruction to a model; quarantined too.")
     ] = False,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """List a user's memories, from the earliest told to the latest.
 
     Example: dualmem memories list --user ana --all
     """
-    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli import render
 
     known, held = moment_of(as_of, "--as-of"), moment_of(valid_at, "--valid-at")
 
@@ -305,13 +305,13 @@ def show(
     memory_id: Annotated[str, typer.Argument(help="The id, or its first characters.")],
     user: User,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Show one memory, its links and the turns it comes from.
 
     Example: dualmem memories show 3f2a --user ana
     """
-    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli import render
 
     async def work(memory: DualMem) -> tuple[Memory, list[Any]]:
         found = await memory.memory(memory_id, user_id=user)
@@ -329,13 +329,13 @@ def history(
     memory_id: Annotated[str, typer.Argument(help="The id, or its first characters.")],
     user: User,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Show the chain a memory is part of, from its earliest state to the one in force.
 
     Example: dualmem memories history 3f2a --user ana
     """
-    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli import render
 
     async def work(memory: DualMem) -> list[Memory]:
         return await memory.history(memory_id, user_id=user)
@@ -350,15 +350,15 @@ def history(
 @app.command()
 def config(
     names: Annotated[list[str] | None, typer.Argument(help="Only these settings, with what they mean.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what each setting means.")] = False,  # noqa: FBT002
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each setting means.")] = False,
     preset: Preset = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Show every setting in force and where its value comes from.
 
     Example: DUALMEM_CHAT_MODEL=local dualmem config top_k store
     """
-    from dualmem.cli import render  # noqa: PLC0415
+    from dualmem.cli import render
 
     settings = load_settings(**({"preset": preset} if preset else {}))
     fields = type(settings).model_fields
@@ -380,14 +380,14 @@ def config(
 @app.command()
 def graph(
     name: GraphName = "recall",
-    deep: Annotated[bool, typer.Option("--deep", help="Draw subgraphs from inside.")] = False,  # noqa: FBT002
-    as_json: AsJson = False,  # noqa: FBT002
+    deep: Annotated[bool, typer.Option("--deep", help="Draw subgraphs from inside.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print a graph as Mermaid, or its nodes and edges as JSON, as it really compiles.
 
     Example: dualmem graph recall --deep
     """
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module
 
     if name not in GRAPHS:
         message = f"no graph is named {name!r}; there are 'recall', 'deliberation' and 'ingestion'"
@@ -404,13 +404,13 @@ def demo(
     store: Annotated[
         str, typer.Option(help="Folder for the demo's store; what a demo left there before is removed.")
     ] = "~/.dualmem/demo",
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Remember a conversation that is shipped with the package, and ask about it.
 
     Without any configuration it runs on the embedded model. Example: dualmem demo
     """
-    from dualmem.cli.demo import run_demo  # noqa: PLC0415
+    from dualmem.cli.demo import run_demo
 
     report = run_demo(Path(store).expanduser(), quiet=as_json)
     if as_json:
@@ -429,7 +429,7 @@ def mcp(
 
     Example: dualmem mcp --user ana
     """
-    from dualmem.cli.serving import serve_mcp  # noqa: PLC0415 - needs the extra `mcp`
+    from dualmem.cli.serving import serve_mcp
 
     settings = load_settings(**{key: value for key, value in (("store", store), ("preset", preset)) if value})
     asyncio.run(serve_mcp(settings, user))

@@ -73,7 +73,7 @@ def asking_time(question: str, given: str | None) -> datetime | None:
             message = f"--asked-at {given!r} is no time; write it like 2024-05-08T13:30"
             raise InputError(message) from error
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    from dualmem.retrieval.times import find  # noqa: PLC0415 - help must be fast
+    from dualmem.retrieval.times import find
 
     now = datetime.now(UTC)
     return now if len(find(question, now)) > len(find(question, None)) else None

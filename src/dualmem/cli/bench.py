@@ -52,14 +52,14 @@ def retrieval(
     conversations: Conversations = None,
     options: Set = None,
     cache: Cache = None,
-    as_json: AsJson = False,  # noqa: FBT002 - a flag
+    as_json: AsJson = False,
 ) -> None:
     """Measure evidence recall beside plain dense, BM25 and fused rankings; no chat model is called.
 
     Example: dualmem bench retrieval --dataset locomo --data locomo10.json --source turns --k 5,10,30 --json
     """
-    from dualmem.evals.retrieval import measure_recall  # noqa: PLC0415 - help must be fast
-    from dualmem.evals.samples import Benchmark  # noqa: PLC0415
+    from dualmem.evals.retrieval import measure_recall
+    from dualmem.evals.samples import Benchmark
 
     if source not in {"turns", "observations", "both", "memories"}:
         message = f"no source is named {source!r}; there are turns, observations, both and memories"
@@ -104,7 +104,7 @@ def run_benchmark(
     task: Task = None,
     policy: Annotated[str | None, typer.Option(help="Gate policy, over the preset's.")] = None,
     ablate: Annotated[list[str] | None, typer.Option(help="A part to take away; may be given several times.")] = None,
-    adversarial: Adversarial = False,  # noqa: FBT002
+    adversarial: Adversarial = False,
     conversations: Conversations = None,
     sample: Draw = None,
     seed: Seed = 0,
@@ -114,19 +114,19 @@ def run_benchmark(
     max_cost: Annotated[float | None, typer.Option(min=0, help="Stop at this cost; needs --prices.")] = None,
     prices: Annotated[Path | None, typer.Option(help="Price table, JSON or TOML: {MODEL: {input, output}}.")] = None,
     judge_model: Annotated[str | None, typer.Option(help="Who judges; by default the answering model.")] = None,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Text metrics only.")] = False,  # noqa: FBT002
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Text metrics only.")] = False,
     options: Set = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
     stores: Annotated[Path | None, typer.Option(help="Where filled stores are kept; by default in the run.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,  # noqa: FBT002
-    retry: Annotated[bool, typer.Option("--retry", help="With --resume: also what stayed unscored.")] = False,  # noqa: FBT002
-    as_json: AsJson = False,  # noqa: FBT002
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="With --resume: also what stayed unscored.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a benchmark and keep it in a folder; status 1 when a limit stopped it.
 
     Example: dualmem bench run --dataset structmemeval --task state_tracking --data DIR --preset quality --out run1
     """
-    from dualmem.evals.execution import RunOptions, execute  # noqa: PLC0415
+    from dualmem.evals.execution import RunOptions, execute
 
     chosen = RunOptions(
         dataset=dataset,
@@ -164,14 +164,14 @@ def run_benchmark(
 def compare(
     first: Annotated[Path, typer.Argument(help="Folder of a run.")],
     second: Annotated[Path, typer.Argument(help="Folder of another run over the same samples.")],
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs sample by sample, with significance.
 
     Example: dualmem bench compare runs/mem0star runs/quality
     """
-    from dualmem.evals.comparing import compare as compared  # noqa: PLC0415
-    from dualmem.evals.run_files import read_run, read_samples  # noqa: PLC0415
+    from dualmem.evals.comparing import compare as compared
+    from dualmem.evals.run_files import read_run, read_samples
 
     runs = [read_run(folder) for folder in (first, second)]
     found = compared(read_samples(first), read_samples(second))
@@ -188,7 +188,7 @@ def report(
 
     Example: dualmem bench report runs/* --out report.html
     """
-    from dualmem.evals.reporting import write_report  # noqa: PLC0415
+    from dualmem.evals.reporting import write_report
 
     write_report(runs, out)
     typer.echo(f"wrote {out}")
@@ -207,14 +207,14 @@ def prompts(
     options: Set = None,
     fallback: Annotated[float, typer.Option(min=0, max=1, help="Fallback rate for the expected cost.")] = 0.241,
     cache: Cache = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Count the tokens of every gate policy, and what a prompt cache would save; no chat model is called.
 
     Example: dualmem bench prompts --dataset locomo --data locomo10.json --json
     """
-    from dualmem.evals.planning import run_settings  # noqa: PLC0415
-    from dualmem.evals.prompt_costs import expected, measure_prompts, ratios, shares_by_step  # noqa: PLC0415
+    from dualmem.evals.planning import run_settings
+    from dualmem.evals.prompt_costs import expected, measure_prompts, ratios, shares_by_step
 
     benchmark = _benchmark(dataset, data, task=task)
     samples = _selected(benchmark, conversations=conversations, sample=sample, seed=seed, limit=limit)
@@ -239,13 +239,13 @@ def prompts(
 
 
 def _benchmark(dataset: str, data: Path, *, task: str | None, adversarial: bool = False) -> Benchmark:
-    from dualmem.evals.datasets import load_benchmark  # noqa: PLC0415
+    from dualmem.evals.datasets import load_benchmark
 
     return load_benchmark(dataset, data, task=task, adversarial=adversarial)
 
 
 def _selected(benchmark: Benchmark, **given: Any) -> list[Any]:
-    from dualmem.evals.selection import select  # noqa: PLC0415
+    from dualmem.evals.selection import select
 
     return select(benchmark.samples, **given)
 
@@ -264,7 +264,7 @@ def _counts(text: str) -> list[int]:
 
 def _pairs(options: list[str] | None) -> dict[str, Any]:
     """Return `NAME=VALUE` options; a value is read as JSON where it is JSON, else as text."""
-    import json  # noqa: PLC0415
+    import json
 
     found: dict[str, Any] = {}
     for option in options or []:
@@ -281,9 +281,9 @@ def _pairs(options: list[str] | None) -> dict[str, Any]:
 
 def _defaults() -> dict[str, Any]:
     """Return the embedding model to measure with where none is configured: the one that runs here."""
-    from dualmem.config import load_settings  # noqa: PLC0415
-    from dualmem.errors import ModelNotConfigured  # noqa: PLC0415
-    from dualmem.models import embedding_name  # noqa: PLC0415
+    from dualmem.config import load_settings
+    from dualmem.errors import ModelNotConfigured
+    from dualmem.models import embedding_name
 
     try:
         return {"embedding_model": embedding_name(load_settings())}
@@ -292,21 +292,21 @@ def _defaults() -> dict[str, Any]:
 
 
 def _model_free_settings(options: list[str] | None) -> Settings:
-    from dualmem.config import load_settings  # noqa: PLC0415
+    from dualmem.config import load_settings
 
     return load_settings(**{**_defaults(), **_pairs(options)})
 
 
 def _embeddings(settings: Settings, cache: Path | None) -> CachedEmbeddings:
-    from dualmem.evals.embedding_cache import CachedEmbeddings  # noqa: PLC0415
-    from dualmem.models import make_embedder  # noqa: PLC0415
+    from dualmem.evals.embedding_cache import CachedEmbeddings
+    from dualmem.models import make_embedder
 
     folder = cache or Path(settings.cache_dir).expanduser() / "bench"
     return CachedEmbeddings(make_embedder(settings), folder)
 
 
 def _store_of(run: Path | None) -> Path:
-    from dualmem.evals.run_files import read_run  # noqa: PLC0415
+    from dualmem.evals.run_files import read_run
 
     if run is None:
         message = "--source memories needs --run, the folder of a run whose memories are searched"
@@ -315,7 +315,7 @@ def _store_of(run: Path | None) -> Path:
 
 
 def _say(value: Any, *, as_json: bool, show: Any) -> None:
-    from dualmem.cli.running import say_json  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.running import say_json
 
     if as_json:
         say_json(value)

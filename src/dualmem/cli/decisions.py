@@ -34,7 +34,7 @@ def register(app: typer.Typer, memories_app: typer.Typer) -> None:
     app.command()(forget)
 
 
-def why(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+def why(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = False) -> None:
     """Show why a memory is as it is: who retired it, when, from which turns, and with which reason.
 
     Example: dualmem memories why 3f2a --user ana
@@ -47,13 +47,13 @@ def why(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = 
     if as_json:
         say_json(found.model_dump(mode="json"))
         return
-    from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.render import console
 
     console.print(f"[bold]{_line(found.memory)}[/bold]")
     for turn in found.sources:
         console.print(f"  from {_said(turn)}")
     if found.memory.suspicion:
-        from rich.markup import escape  # noqa: PLC0415 - help must be fast
+        from rich.markup import escape
 
         console.print(f"[yellow]reads like an instruction:[/yellow] {escape(found.memory.suspicion)}")
     if not found.decisions:
@@ -68,7 +68,7 @@ def undo(
     ],
     user: User,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Take a decision back: what it had taken out of force is in force again.
 
@@ -84,7 +84,7 @@ def undo(
     if as_json:
         say_json(undone.model_dump(mode="json"))
         return
-    from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.render import console
 
     console.print("taken back:")
     _show(undone.decision)
@@ -92,7 +92,7 @@ def undo(
         console.print(f"[green]in force again[/green] {_line(memory)}")
 
 
-def release(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+def release(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJson = False) -> None:
     """Keep a memory like any other that reads like an instruction; a quarantined one comes into force.
 
     `memories list --suspicious` shows them; `forget --memory` takes one out.
@@ -107,7 +107,7 @@ def release(memory_id: MemoryId, user: User, store: Store = None, as_json: AsJso
     if as_json:
         say_json(released.model_dump(mode="json"))
         return
-    from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.render import console
 
     console.print(f"[green]released[/green] {_line(released)}")
 
@@ -116,7 +116,7 @@ def from_turn(
     turn_id: Annotated[str, typer.Argument(help="The id of a turn, or its first characters.")],
     user: User,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Show what came of a turn, and so what would go with it.
 
@@ -130,7 +130,7 @@ def from_turn(
     if as_json:
         say_json(found.model_dump(mode="json"))
         return
-    from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.render import console
 
     console.print(f"[bold]{_said(found.turn)}[/bold]")
     for heading, memories in (
@@ -148,7 +148,7 @@ def rejected(
     user: User,
     conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Show what was extracted and not kept: each draft with its reason and the turns it cites.
 
@@ -166,9 +166,9 @@ def rejected(
     if as_json:
         say_json([one.model_dump(mode="json") for one in found])
         return
-    from rich.markup import escape  # noqa: PLC0415 - help must be fast
+    from rich.markup import escape
 
-    from dualmem.cli.render import console  # noqa: PLC0415
+    from dualmem.cli.render import console
 
     if not found:
         console.print("nothing was rejected")
@@ -187,10 +187,10 @@ def forget(
     conversation: Annotated[str | None, typer.Option(help="A conversation, by its name.")] = None,
     since: Annotated[str | None, typer.Option(help="What was said from this time on (ISO 8601).")] = None,
     until: Annotated[str | None, typer.Option(help="What was said up to this time (ISO 8601).")] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="All of this user.")] = False,  # noqa: FBT002
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,  # noqa: FBT002
+    everything: Annotated[bool, typer.Option("--everything", help="All of this user.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Erase a memory, a turn, a conversation, what was said in a time, or all of a user, for good.
 
@@ -219,7 +219,7 @@ def forget(
     if as_json:
         say_json(receipt.model_dump(mode="json"))
         return
-    from dualmem.cli.render import console  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.render import console
 
     console.print(
         f"erased {receipt.turns} turns, {receipt.memories} memories and {receipt.rejections} rejected drafts; "
@@ -233,7 +233,7 @@ def _confirm(user: str, *, as_json: bool) -> None:
     Raises:
         InputError: Nobody can.
     """
-    import sys  # noqa: PLC0415 - only here
+    import sys
 
     if as_json or not sys.stdin.isatty():
         message = "forgetting cannot be undone; say --yes to do it without being asked"
@@ -242,10 +242,10 @@ def _confirm(user: str, *, as_json: bool) -> None:
 
 
 def _show(decision: Decision) -> None:
-    from rich.markup import escape  # noqa: PLC0415 - help must be fast
+    from rich.markup import escape
 
-    from dualmem.cli.render import console  # noqa: PLC0415
-    from dualmem.prompting import describe_instant  # noqa: PLC0415
+    from dualmem.cli.render import console
+    from dualmem.prompting import describe_instant
 
     console.print(f"[cyan]{decision.id[:8]}[/cyan] {_line(decision.later)}")
     console.print(f"  {_WORDS[decision.relation]} {_line(decision.earlier)}")
@@ -256,16 +256,16 @@ def _show(decision: Decision) -> None:
 
 
 def _line(memory: Memory) -> str:
-    from rich.markup import escape  # noqa: PLC0415 - help must be fast
+    from rich.markup import escape
 
     state = "" if memory.active else f" [dim]({memory.state})[/dim]"
     return f"{memory.id[:8]} {escape(memory.text)}{state}"
 
 
 def _said(turn: Turn) -> str:
-    from rich.markup import escape  # noqa: PLC0415 - help must be fast
+    from rich.markup import escape
 
-    from dualmem.prompting import describe_instant  # noqa: PLC0415
+    from dualmem.prompting import describe_instant
 
     when = f" ({describe_instant(turn.said_at)})" if turn.said_at else ""
     return f"turn {turn.id[:8]}, {escape(turn.speaker)}{when}: {escape(turn.text)}"

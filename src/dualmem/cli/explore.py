@@ -21,9 +21,9 @@ def explore(
     user: Annotated[
         str | None, typer.Option("--user", "-u", help="Whose memory to begin with; else all users.")
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Allow undo and forget, and writing back.")] = False,  # noqa: FBT002 - a flag
+    write: Annotated[bool, typer.Option("--write", help="Allow undo and forget, and writing back.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for any that is free.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,  # noqa: FBT002
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     export: Annotated[
         Path | None, typer.Option(help="Write one self-contained HTML file of --user's memory instead.")
     ] = None,
@@ -32,7 +32,7 @@ def explore(
     ] = None,
     store: Store = None,
     preset: Preset = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Look at what is remembered, on a page that only this machine can open.
 
@@ -40,7 +40,7 @@ def explore(
 
     Example: dualmem explore --user ana
     """
-    from dualmem.config import load_settings  # noqa: PLC0415 - help must be fast
+    from dualmem.config import load_settings
 
     given = {key: value for key, value in (("store", store), ("preset", preset)) if value}
     settings = _with_the_demos_models(load_settings(**given))
@@ -58,8 +58,8 @@ def explore(
 
 def _with_the_demos_models(settings: Settings) -> Settings:
     """Return settings with the embedded models where nothing is configured and the store is one a demo left."""
-    from dualmem.cli.demo import MARK  # noqa: PLC0415
-    from dualmem.models import chat_name  # noqa: PLC0415
+    from dualmem.cli.demo import MARK
+    from dualmem.models import chat_name
 
     try:
         chat_name(settings)
@@ -70,10 +70,10 @@ def _with_the_demos_models(settings: Settings) -> Settings:
 
 
 def _export(settings: Settings, user: str | None, path: Path, *, as_json: bool) -> None:
-    from dualmem.cleaning import clean_user_id  # noqa: PLC0415
-    from dualmem.cli.running import say_json  # noqa: PLC0415
-    from dualmem.explorer.export import export  # noqa: PLC0415 - needs the extra `explore`
-    from dualmem.memory import DualMem  # noqa: PLC0415
+    from dualmem.cleaning import clean_user_id
+    from dualmem.cli.running import say_json
+    from dualmem.explorer.export import export
+    from dualmem.memory import DualMem
 
     if user is None:
         message = "--export writes one user's memory; name the user with --user"
@@ -101,11 +101,11 @@ def _serve(
     browser: bool,
     as_json: bool,
 ) -> None:
-    from dualmem.cleaning import clean_user_id  # noqa: PLC0415
-    from dualmem.cli.running import say_json  # noqa: PLC0415
-    from dualmem.evals.prices import read_prices  # noqa: PLC0415
-    from dualmem.explorer.serving import serve  # noqa: PLC0415 - needs the extra `explore`
-    from dualmem.memory import DualMem  # noqa: PLC0415
+    from dualmem.cleaning import clean_user_id
+    from dualmem.cli.running import say_json
+    from dualmem.evals.prices import read_prices
+    from dualmem.explorer.serving import serve
+    from dualmem.memory import DualMem
 
     table = read_prices(prices)
     user_id = clean_user_id(user) if user is not None else ""

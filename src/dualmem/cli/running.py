@@ -25,7 +25,7 @@ def run(work: Callable[[DualMem], Coroutine[Any, Any, T]], *, store: str | None 
     settings = load_settings(**given)
 
     async def main() -> T:
-        from dualmem.memory import DualMem  # noqa: PLC0415 - help must be fast
+        from dualmem.memory import DualMem
 
         async with DualMem(settings) as memory:
             return await work(memory)

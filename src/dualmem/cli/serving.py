@@ -31,11 +31,11 @@ async def serve_mcp(settings: Settings, user_id: str) -> None:
     chat_name(settings)
     embedding_name(settings)
     try:
-        from dualmem.integrations.mcp import serve  # noqa: PLC0415 - an extra
+        from dualmem.integrations.mcp import serve
     except ModuleNotFoundError as error:
         message = f'the MCP server is not installed ({error.name}); install it with: pip install "dualmem[mcp]"'
         raise ConfigurationError(message) from error
-    from dualmem.memory import DualMem  # noqa: PLC0415 - slow to import
+    from dualmem.memory import DualMem
 
     in_folder = settings.store != ":memory:" and "://" not in settings.store
     async with DualMem(settings) as memory:

@@ -34,9 +34,9 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user; else everybody.")] = None,
-    mend: Annotated[bool, typer.Option("--mend", help="Mend what is broken.")] = False,  # noqa: FBT002
+    mend: Annotated[bool, typer.Option("--mend", help="Mend what is broken.")] = False,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Check the store against its rules: links, chains, states, sources, positions and indexes.
 
@@ -55,7 +55,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def compact(store: Store = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+def compact(store: Store = None, as_json: AsJson = False) -> None:
     """Write the files of an embedded store anew, so that what was forgotten is in none of them.
 
     It takes as long as writing all that is kept, and room for a second copy. Example: dualmem compact
@@ -72,9 +72,9 @@ def compact(store: Store = None, as_json: AsJson = False) -> None:  # noqa: FBT0
 
 
 def _show(found: list[Diagnosis]) -> None:
-    from rich.markup import escape  # noqa: PLC0415 - help must be fast
+    from rich.markup import escape
 
-    from dualmem.cli.render import console  # noqa: PLC0415
+    from dualmem.cli.render import console
 
     if not found:
         console.print("nothing is stored")
@@ -120,7 +120,7 @@ def export(
 
 def is_export_file(source: str) -> bool:
     """Whether `source` is a file that `dualmem export` wrote."""
-    from dualmem.transfer import is_export  # noqa: PLC0415 - help must be fast
+    from dualmem.transfer import is_export
 
     try:
         with Path(source).expanduser().open(encoding="utf-8") as lines:
@@ -146,7 +146,7 @@ def load_export(source: str, *, user: str | None, store: str | None, as_json: bo
     )
 
 
-def resume(user: User, store: Store = None, preset: Preset = None, as_json: AsJson = False) -> None:  # noqa: FBT002
+def resume(user: User, store: Store = None, preset: Preset = None, as_json: AsJson = False) -> None:
     """Extract memories from the turns that are pending, as after a model was down.
 
     Example: dualmem resume --user ana
@@ -163,7 +163,7 @@ def reextract(
     conversation: Annotated[str | None, typer.Option(help="Only this conversation.")] = None,
     store: Store = None,
     preset: Preset = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Extract memories from the raw turns again, as after a change of the model; the old ones go.
 
@@ -177,7 +177,7 @@ def reextract(
 
 
 def _say(receipts: list[IngestReceipt], nothing: str, *, as_json: bool) -> None:
-    from dualmem.cli import render  # noqa: PLC0415 - help must be fast
+    from dualmem.cli import render
 
     if as_json:
         say_json([receipt.model_dump(mode="json") for receipt in receipts])
@@ -202,7 +202,7 @@ def reembed(
         str | None, typer.Option(help="File with the key of the store that is copied, where that is another one.")
     ] = None,
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Make the store anew with the embedding model and encryption key that are configured now, or copy it elsewhere.
 
@@ -210,7 +210,7 @@ def reembed(
 
     Example: DUALMEM_EMBEDDING_MODEL=local:multilingual dualmem reembed
     """
-    from dualmem.cli.reembedding import rebuild  # noqa: PLC0415 - help must be fast
+    from dualmem.cli.reembedding import rebuild
 
     settings = load_settings(**({"store": store} if store else {}))
     if into is None and into_prefix is None and "://" in settings.store:
@@ -234,13 +234,13 @@ def reembed(
 
 def new_key(
     file: Annotated[Path, typer.Argument(help="Where to; it must not exist.")],
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Write a new encryption key to a file that only its owner can read.
 
     Example: dualmem new-key ~/dualmem.key
     """
-    from dualmem.stores.keys import write_new_key  # noqa: PLC0415 - help must be fast
+    from dualmem.stores.keys import write_new_key
 
     key = write_new_key(file)
     if as_json:
@@ -253,14 +253,14 @@ def new_key(
 def rekey(
     file: Annotated[Path, typer.Argument(help="File with the new key, as `dualmem new-key` writes it.")],
     store: Store = None,
-    as_json: AsJson = False,  # noqa: FBT002
+    as_json: AsJson = False,
 ) -> None:
     """Let another key open an encrypted store; the one before opens it no longer.
 
     The texts are not encrypted anew: for that, as when a copy of the files and the old key may be in wrong hands, there
     is `dualmem reembed`. Example: dualmem rekey ~/new.key
     """
-    from dualmem.stores.keys import read_key  # noqa: PLC0415 - help must be fast
+    from dualmem.stores.keys import read_key
 
     key = read_key(file)
 

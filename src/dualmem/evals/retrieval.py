@@ -234,7 +234,7 @@ class PlainRankings:
 
     async def found(self, context: Context, question: str) -> dict[Method, list[str]]:
         """Return the evidence ids in the order of each plain method."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np  # noqa: PLC0415 - slow to import
 
         if not self.entries:
             return {"dense": [], "bm25": [], "fusion": []}

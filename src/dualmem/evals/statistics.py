@@ -60,7 +60,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 def _resampled(values: FloatArray, resamples: int, seed: int) -> FloatArray:
     """Return the means of `resamples` samples drawn with replacement."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415 - slow to import
 
     generator = np.random.default_rng(seed)
     rows = max(1, _BATCH // len(values))
@@ -94,7 +94,7 @@ def difference(
     """Return the mean of second minus first over `pairs`, or None where there are none."""
     if not pairs:
         return None
-    import numpy as np  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415 - slow to import
 
     deltas = np.asarray([second - first for first, second in pairs], dtype=float)
     means = _resampled(deltas, resamples, seed)

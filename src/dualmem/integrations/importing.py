@@ -111,7 +111,7 @@ def read_mem0_database(place: str, collection: str = "mem0", *, api_key: str | N
         InputError: It cannot be read, or there is no such collection.
     """
     from qdrant_client import QdrantClient  # noqa: PLC0415 - heavy
-    from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
+    from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415 - heavy
 
     where: dict[str, Any] = {"url": place, "api_key": api_key} if "://" in place else {"path": place}
     try:

@@ -135,7 +135,7 @@ class UserClient:
 
     def query_points(self, *, query_filter: models.Filter | None = None, **query: Any) -> models.QueryResponse:
         """Query the user's active memories; a filter narrows them further."""
-        from qdrant_client import models  # noqa: PLC0415
+        from qdrant_client import models  # noqa: PLC0415 - heavy
 
         own = [
             models.FieldCondition(key="user_id", match=models.MatchValue(value=self._user_id)),
