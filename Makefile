@@ -2,8 +2,9 @@
 PYTHON ?= python3
 UV := .uv/bin/uv
 RUN := $(UV) run --frozen --no-sync
+FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-local test-server test-browser test-postgres test-redact docs check format clean
+.PHONY: demo test test-local test-server test-browser test-postgres test-redact fuzz audit docs check format clean
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
@@ -27,6 +28,16 @@ RUN := $(UV) run --frozen --no-sync
 
 .venv/.redact: .uv/bin/uv uv.lock pyproject.toml
 	$(UV) sync --frozen --quiet --inexact --extra redact
+	@touch $@
+
+.venv/.fuzz: .uv/bin/uv uv.lock pyproject.toml
+	@$(UV) sync --frozen --quiet --inexact --group fuzz || { \
+	  echo "fuzz: atheris could not be installed: it comes built for Linux and macOS and CPython 3.11 to 3.13, and is"; \
+	  echo "fuzz: built with clang elsewhere; \`make test\` fuzzes the same code with hypothesis, without it"; exit 1; }
+	@touch $@
+
+.venv/.audit: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --group audit
 	@touch $@
 
 .venv/.docs: .uv/bin/uv uv.lock pyproject.toml
@@ -53,6 +64,17 @@ test-postgres: .venv/.postgres ## Run the tests that start a Postgres server, wh
 
 test-redact: .venv/.redact ## Run the tests of redaction by Presidio, whose packages take some 200 MB
 	$(RUN) pytest -m redact tests/trust
+
+fuzz: .venv/.fuzz ## Fuzz whatever reads what others wrote, guided by coverage, FUZZ_SECONDS for each target
+	mkdir -p build/fuzz
+	for target in $${FUZZ_TARGETS:-$$($(RUN) python tests/fuzzing/harness.py --list)}; do \
+	  echo "fuzz: $$target"; \
+	  $(RUN) python tests/fuzzing/harness.py $$target -max_total_time=$(FUZZ_SECONDS) -max_len=600 \
+	    -print_final_stats=1 -verbosity=0 -artifact_prefix=build/fuzz/$$target- || exit 1; \
+	done
+
+audit: .venv/.audit ## Look for known vulnerabilities of what is locked; needs the network
+	$(RUN) python .ci/audit.py $(AUDIT)
 
 docs: .venv/.docs ## Build the documentation site into build/site; what does not fit together fails
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

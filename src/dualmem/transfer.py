@@ -54,7 +54,7 @@ def is_export(first_line: str) -> bool:
     """Whether a file that starts with `first_line` is an export of dualmem."""
     try:
         value = json.loads(first_line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and value.get("type") == "dualmem-export"
 
@@ -181,7 +181,7 @@ def _values(numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str
     for number, line in numbered:
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             message = f"line {number} is no JSON: {error}"
             raise InputError(message) from error
         if not isinstance(value, dict):

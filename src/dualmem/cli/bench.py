@@ -274,7 +274,7 @@ def _pairs(options: list[str] | None) -> dict[str, Any]:
             raise ConfigurationError(message)
         try:
             found[name.strip()] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             found[name.strip()] = value
     return found
 

@@ -87,7 +87,7 @@ def read_mem0_export(path: Path) -> dict[str, Transcript]:
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         message = f"{str(path)!r} cannot be read: {error}"
         raise InputError(message) from error
     rows = value

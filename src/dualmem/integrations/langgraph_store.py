@@ -205,7 +205,7 @@ class DualMemStore(BaseStore):
             return clean_text(text)
         try:
             text = json.dumps(value, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             message = f"a value must be what JSON can write, and this is not: {error}"
             raise InputError(message) from error
         if is_blank(text):
@@ -218,7 +218,7 @@ class DualMemStore(BaseStore):
         if text.startswith("{"):
             try:
                 value = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return {self._text_key: text}
             if isinstance(value, dict):
                 return value
