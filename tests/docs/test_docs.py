@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import inspect
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,17 +16,12 @@ import pytest
 import typer.main
 
 import dualmem
-from dualmem import context
-from dualmem.chat import Chat
 from dualmem.cli.app import app
 from dualmem.config import Settings
-from dualmem.embedding import Embedder
 from dualmem.presets import PRESETS
-from dualmem.testing import WordEmbeddings
 
 ROOT = Path(dualmem.__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-RUNNABLE = ("index.md", "models.md", "privacy.md", "storage.md")
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -67,33 +61,6 @@ def test_every_command_that_is_shown_exists_with_its_options() -> None:
 def test_programs_that_are_shown_are_python(page: Path) -> None:
     for body in blocks(page, "python"):
         compile(body, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
-@pytest.mark.parametrize("name", RUNNABLE)
-async def test_programs_that_are_shown_run(
-    name: str,
-    open_memory: Callable[..., Any],
-    reader: Any,
-    grades: Any,
-    chat_of: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    shared_store: Path,
-) -> None:
-    words = WordEmbeddings()
-    model = reader(answer={"cites": ["M1"], "found": True, "answer": "In Porto."}, gate=grades())
-    monkeypatch.setattr(context, "make_chat", lambda *_: Chat(model))
-    monkeypatch.setattr(context, "make_embedder", lambda *_: Embedder(words, name="words", dimension=words.dimension))
-    monkeypatch.setenv("DUALMEM_STORE", str(shared_store))
-    memory = open_memory(model)
-    await memory.remember(chat_of("Mara: I moved to Porto."), user_id="mara", conversation_id="chat")
-    given = {"__name__": "shown", "memory": memory, "chat_model": model, "embeddings": words}
-    for body in blocks(ROOT / "docs" / name, "python"):
-        # A program of its own runs in a loop of its own.
-        shown = body.replace("asyncio.run(main())", "await main()")
-        code = compile(shown, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        result = eval(code, given)  # noqa: S307 - our own documentation
-        if inspect.isawaitable(result):
-            await result
 
 
 @pytest.fixture(scope="module")
