@@ -155,3 +155,22 @@ async def test_a_turn_shared_with_others(open_memory: Open, reader: Make, chat_o
     for identifier in ("", "nothing"):
         with pytest.raises(NotFound):
             await memory.from_turn(identifier, user_id="ana")
+
+
+async def test_what_was_known_already_leaves_nothing_to_take_back_and_its_turn_can_be_forgotten(
+    open_memory: Open, reader: Make, chat_of: Make
+) -> None:
+    known = {"operations": [{"new": 1, "target": "A", "operation": "NOOP", "reason": "known"}]}
+    memory = open_memory(reader(update=known), preset="mem0star")
+    for number, conversation in enumerate(("one", "two")):
+        lines = chat_of("Ana: Ana owns a boat.", start=number)
+        await memory.remember(lines, user_id="ana", conversation_id=conversation)
+    (boat,) = await memory.memories(user_id="ana", states=())
+    assert len(boat.turn_ids) == 2
+    assert (await memory.why(boat.id, user_id="ana")).decisions == ()
+    with pytest.raises(InputError, match=r"part of no decisions; .* forget its turn"):
+        await memory.undo(boat.id, user_id="ana")
+    receipt = await memory.forget(user_id="ana", turn_id=boat.turn_ids[1])
+    assert (receipt.memories, receipt.sources) == (0, 1)
+    (left,) = await memory.memories(user_id="ana", states=())
+    assert left.turn_ids == boat.turn_ids[:1]

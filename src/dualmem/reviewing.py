@@ -94,6 +94,9 @@ async def effects_of(turn: Turn, context: Context) -> TurnEffects:
 async def undo(identifier: str, user_id: str, context: Context) -> Undone:
     """Take a decision back, as one commit.
 
+    That a statement is known already (mem0's NOOP) leaves its turn with the memory that says it, and nothing to take
+    back: the turn can be forgotten.
+
     Args:
         identifier: A decision's id, or a memory's: then the decision that took it out of force, or else the only one
             it is part of. The start of an id is enough where it is unique.
@@ -209,6 +212,8 @@ def _chosen(identifier: str, user_id: str, known: Mapping[str, Memory]) -> _File
     if len(mine) == 1:
         return next(iter(mine.values()))
     listed = f"; name one of them: {', '.join(key[:8] for key in mine)}" if mine else ""
+    if not mine and len(known[memory].turn_ids) > 1:
+        listed = "; what says the same was added to its sources and not kept apart: forget its turn, and it is gone"
     message = f"the memory {memory[:8]} is part of {len(mine) or 'no'} decisions{listed}"
     raise InputError(message)
 
