@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from dualmem.errors import StoreError
 from dualmem.graphs.ingestion import build_ingestion_graph
 from dualmem.graphs.recall import build_recall_graph
 from dualmem.integrations.checkpoints import checkpoint_types, serializer
-from dualmem.records import Recollection, Scope
+from dualmem.lifecycle import WorkingSet
+from dualmem.records import Draft, EvidenceUnit, Fact, Member, Memory, PackedContext, Recollection, Scope, Turn
+from dualmem.state import Chunk, ChunkReading, Window, WindowReading
 
 THREAD: Any = {"configurable": {"thread_id": "t1"}}
 LINES = ("Ana: Ana lives in Porto.", "Ana: Ana plays the cello.")
@@ -120,6 +123,35 @@ async def test_every_record_in_a_state_is_known_to_the_serializer(
     assert {"Recollection", "PackedContext", "Turn", "Chunk", "Window", "WorkingSet", "Draft", "Fact", "Span"} <= {
         kind.__name__ for kind in checkpoint_types()
     }
+
+
+class Kept(TypedDict, total=False):
+    """A state that holds one record of each kind."""
+
+    records: list[Any]
+
+
+async def test_what_is_read_back_equals_what_was_written(
+    saver: Any, a_turn: Callable[..., Turn], a_memory: Callable[..., Memory], a_draft: Callable[..., Draft]
+) -> None:
+    turn, fact = a_turn("I live in Porto."), Fact(text="Ana lives in Porto.", score=8, turn_ids=("chat-0",))
+    unit = EvidenceUnit((Member(a_memory("porto"), "current"),), 0.5, turns=(turn,), shares={"semantic": 1.0})
+    records = [
+        Window(1, (turn,), (a_turn("Before.", 1),)),
+        WindowReading(
+            1, (a_draft("Ana lives in Porto."),), ("chat-0",), failures=("one",), unread_turn_ids=("chat-1",)
+        ),
+        Chunk(1, (turn,)),
+        ChunkReading(1, 1, facts=(fact,)),
+        PackedContext((unit,), dropped=("x",), labels={"porto": "M1"}),
+    ]
+    with_tuples = {kind for kind in checkpoint_types() if is_dataclass(kind) and kind is not WorkingSet}
+    assert with_tuples == {type(one) for one in (*records, unit, unit.members[0])}
+    graph = StateGraph(Kept).add_node("keep", lambda _: {"records": records}).add_edge(START, "keep")
+    compiled = graph.compile(checkpointer=saver)
+    await compiled.ainvoke({"records": []}, THREAD)
+    state = await compiled.aget_state(THREAD)
+    assert state.values["records"] == records
 
 
 async def test_without_the_serializer_the_checkpointer_complains(
