@@ -4,7 +4,7 @@ UV := .uv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-local test-server test-browser test-postgres test-redact fuzz audit docs check format clean
+.PHONY: demo test test-local test-server test-browser test-postgres test-redact test-qdrant fuzz audit docs check format clean
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
@@ -64,6 +64,9 @@ test-postgres: .venv/.postgres ## Run the tests that start a Postgres server, wh
 
 test-redact: .venv/.redact ## Run the tests of redaction by Presidio, whose packages take some 200 MB
 	$(RUN) pytest -m redact tests/trust
+
+test-qdrant: .venv/.tests ## Run several processes over the Qdrant server at DUALMEM_TEST_QDRANT_URL, or over a stand-in
+	$(RUN) pytest -m server tests/trust/test_crowds.py
 
 fuzz: .venv/.fuzz ## Fuzz whatever reads what others wrote, guided by coverage, FUZZ_SECONDS for each target
 	mkdir -p build/fuzz

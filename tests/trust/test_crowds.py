@@ -11,10 +11,14 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dualmem import DualMem
@@ -25,6 +29,8 @@ Open = Callable[..., DualMem]
 Make = Callable[..., Any]
 ROUNDS = int(os.environ.get("TRUST_ROUNDS", "2"))
 CROWD = 16
+PROCESSES = 4
+SERVER = os.environ.get("DUALMEM_TEST_QDRANT_URL", "")
 PATIENCE = 600
 """Seconds after which somebody waits for ever."""
 
@@ -55,11 +61,11 @@ async def read(memory: DualMem, number: int, users: list[str], done: Callable[[]
     return looks
 
 
-async def check(memory: DualMem, users: list[str]) -> None:
+async def check(memory: DualMem, users: list[str], *, writers_of: Callable[[int], list[int]] | None = None) -> None:
     """Nothing is lost, nothing is twice, and the rules hold."""
     assert await memory.resources.store.open(create=False)
     for place, user in enumerate(users):
-        writers = [number for number in range(CROWD) if number % len(users) == place]
+        writers = writers_of(place) if writers_of else [n for n in range(CROWD) if n % len(users) == place]
         told = sorted(
             text
             for number in writers
@@ -156,3 +162,76 @@ async def test_a_second_process_is_told_what_to_do(
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert re.search("open in another process.*close that one first.*Qdrant server", line)
+
+
+# Processes over one server
+
+
+def loaded(path: Path) -> Any:
+    """Return the module of a file that is no test."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=["stand-in", "server"])
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a real server, or of one that answers Qdrant's requests from qdrant-client's `:memory:` mode."""
+    if request.param == "server":
+        if not SERVER:
+            pytest.skip("needs a Qdrant server on this machine: its URL in DUALMEM_TEST_QDRANT_URL")
+        yield SERVER
+        return
+    fake = loaded(Path(__file__).parents[1] / "stores" / "conftest.py").FakeServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            asked = httpx.Request(self.command, f"http://localhost{self.path}", content=body)
+            given = asyncio.run(fake._handle(asked))
+            self.send_response(given.status_code)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(given.content)))
+            self.end_headers()
+            self.wfile.write(given.content)
+
+        do_GET = do_PUT = do_POST = do_DELETE = answer  # noqa: N815 - the library's names
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.server
+async def test_processes_over_one_server(url: str) -> None:
+    """Several writers a user in each of several processes, and one that dies while it has the right to write."""
+    script = Path(__file__).with_name("crowding.py")
+    crowding = loaded(script)
+    prefix, users = f"crowd-{uuid.uuid4().hex}", ["ana", "bea"]
+
+    async def start(*arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, str(script), url, prefix, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    async with asyncio.timeout(PATIENCE):
+        holder = await start("hold", "ana")
+        assert holder.stdout is not None
+        assert await holder.stdout.readline() == b"held\n"
+        writers = [await start("write", str(number), str(ROUNDS), *users) for number in range(PROCESSES)]
+        await asyncio.sleep(crowding.LEASE)
+        assert all(writer.returncode is None for writer in writers), "they wait for who holds the user and lives"
+        holder.kill()
+        await holder.wait()
+        for writer in writers:
+            _, complaint = await writer.communicate()
+            assert (writer.returncode, complaint.decode()[-2000:]) == (0, "")
+    async with crowding.opened(url, prefix) as memory:
+        await check(memory, users, writers_of=lambda _: list(range(PROCESSES)))
