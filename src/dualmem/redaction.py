@@ -35,7 +35,7 @@ class Redact(Protocol):
 class PresidioRedact:
     """Presidio's recognisers by pattern and checksum: e-mail addresses, telephone numbers, payment cards, IBANs, IPs.
 
-    What is found becomes its kind, `<EMAIL_ADDRESS>`. No model of language is loaded and nothing is fetched, so that
+    What is found becomes its kind, `[EMAIL_ADDRESS]`. No model of language is loaded and nothing is fetched, so that
     names and addresses stay; whoever wants those out hands over a function around an analyzer of their own.
     """
 
@@ -45,12 +45,12 @@ class PresidioRedact:
         Raises:
             ConfigurationError: The extra `redact` is not installed.
         """
-        analyzer, anonymizer = self._engines
+        analyzer, anonymizer, operators = self._engines
         found = analyzer.analyze(text, language="en")
-        return str(anonymizer.anonymize(text=text, analyzer_results=found).text) if found else text
+        return str(anonymizer.anonymize(text, found, operators).text) if found else text
 
     @cached_property
-    def _engines(self) -> tuple[Any, Any]:
+    def _engines(self) -> tuple[Any, Any, Any]:
         try:
             from presidio_analyzer import AnalyzerEngine, RecognizerRegistry  # noqa: PLC0415 - slow, and an extra
             from presidio_analyzer.nlp_engine import NoOpNlpEngine  # noqa: PLC0415
@@ -62,6 +62,7 @@ class PresidioRedact:
                 PhoneRecognizer,
             )
             from presidio_anonymizer import AnonymizerEngine  # noqa: PLC0415
+            from presidio_anonymizer.entities import OperatorConfig  # noqa: PLC0415
             from tldextract import TLDExtract  # noqa: PLC0415 - comes with Presidio
         except ImportError as error:
             message = 'redaction by Presidio needs packages that are not installed: pip install "dualmem[redact]"'
@@ -87,7 +88,12 @@ class PresidioRedact:
             supported_languages=["en"],
             default_score_threshold=_LEAST_SCORE,
         )
-        return analyzer, AnonymizerEngine()
+        # Presidio's own marks look like tags, which prompts break up.
+        operators = {
+            kind: OperatorConfig("replace", {"new_value": f"[{kind}]"})
+            for kind in analyzer.get_supported_entities("en")
+        }
+        return analyzer, AnonymizerEngine(), operators
 
 
 def make_redact(settings: Settings) -> Redact | None:
