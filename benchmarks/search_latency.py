@@ -1,10 +1,13 @@
 """Measure search in the embedded store: rankings, filters, lifecycle expansion and zoom, without the embedding call.
 
-Usage: python benchmarks/search_latency.py [--users 1] [--memories 10000] [--turns 10000] [--repeats 50]
+Usage: python benchmarks/search_latency.py [--users 1] [--memories 10000] [--turns 10000] [--repeats 50] [--keep DIR]
+                                           [--peers PYTHON]
 
 Memories and turns are sentences of made-up words whose frequencies fall as those of a language do, with random vectors
-of 384 numbers; every tenth memory is superseded by the next. Prints JSON: median and 95th percentile in milliseconds,
-and beside them the engine's own time for the same rankings, which no search over this engine can be faster than.
+of 384 numbers; every tenth memory is superseded by the next. With `--keep`, the store stays there, and is filled once.
+`--peers` names the Python of an environment with `peers.txt` installed; mem0 and LangMem then search as many memories
+of one user (peer_search.py). Prints JSON: median and 95th percentile in milliseconds, and beside them the engine's own
+time for the same rankings, which no search over this engine can be faster than.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import asyncio
 import json
 import random
 import statistics
+import subprocess
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
@@ -152,7 +156,8 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     context = Context(resources.settings, resources)
     backend = context.store._backend
     started = time.perf_counter()
-    await fill(backend, users=options.users, memories=options.memories, turns=options.turns)
+    if not (folder / "store").exists():
+        await fill(backend, users=options.users, memories=options.memories, turns=options.turns)
     filled = time.perf_counter() - started
     # The identity of the store is written once.
     await context.store.open(create=True)
@@ -186,6 +191,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         await resources.close()
     wall, engine = wall[3:], engine[3:]
     return {
+        "library": "dualmem",
         "users": options.users,
         "memories_of_each": options.memories,
         "turns_of_each": options.turns,
@@ -197,6 +203,14 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
+def with_peer(options: argparse.Namespace, library: str) -> None:
+    """Have another library search, in its own environment."""
+    script = Path(__file__).with_name("peer_search.py")
+    command = [options.peers, str(script), "--library", library, "--memories", str(options.memories)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the caller's own Python
+    print(done.stdout.strip() if done.returncode == 0 else f"{library}: {done.stderr[-2000:]}", flush=True)
+
+
 def main() -> None:
     """Read the options, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -204,9 +218,13 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=10_000, help="of each user")
     parser.add_argument("--turns", type=int, default=10_000, help="of each user")
     parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--keep", type=Path, help="where the filled store stays")
+    parser.add_argument("--peers", help="Python of an environment with peers.txt")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dualmem-search-") as folder:
-        print(json.dumps(asyncio.run(measure(options, Path(folder)))))
+        print(json.dumps(asyncio.run(measure(options, options.keep or Path(folder)))), flush=True)
+    for library in ("mem0", "langmem") if options.peers else ():
+        with_peer(options, library)
 
 
 if __name__ == "__main__":

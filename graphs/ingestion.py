@@ -1,13 +1,13 @@
 """Remember a conversation: record, extract by window, relate to what is known, commit.
 
-Windows are read in parallel, without anybody waiting. What relates a batch to what is known, and writes it
-(`integrate`), is a graph of its own that runs as one step and as the user's one writer: nobody else changes what its
-decisions rest on, and a run that was stopped in it takes them anew.
+Windows are read in parallel, without anybody waiting, and the turns are made findable meanwhile. What relates a batch
+to what is known, and writes it (`integrate`), is a graph of its own that runs as one step and as the user's one
+writer: nobody else changes what its decisions rest on, and a run that was stopped in it takes them anew.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
@@ -22,6 +22,7 @@ from dualmem.nodes.ingestion.consolidate import consolidate
 from dualmem.nodes.ingestion.dedupe import dedupe
 from dualmem.nodes.ingestion.evolve import evolve
 from dualmem.nodes.ingestion.extract import extract
+from dualmem.nodes.ingestion.index import index
 from dualmem.nodes.ingestion.receipt import receipt
 from dualmem.nodes.ingestion.record import record
 from dualmem.state import (
@@ -45,12 +46,13 @@ def build_ingestion_graph(resources: Resources | None = None) -> CompiledStateGr
     return afresh(
         StateGraph(IngestionState, context_schema=Options, input_schema=IngestionInput, output_schema=IngestionOutput)
         .add_node("record", bound(record, resources, step="record"))
+        .add_node("index", bound(index, resources, step="index"))
         .add_node("extract", bound(extract, resources, step="extract"), input_schema=WindowTask)
         .add_node("dedupe", bound(dedupe, resources, step="dedupe"))
         .add_node("integrate", _integrating(resources))
         .add_node("receipt", bound(receipt, resources, step="receipt"))
         .add_edge(START, "record")
-        .add_conditional_edges("record", next_batch, ["extract", "receipt"])
+        .add_conditional_edges("record", first_batch, ["extract", "index", "receipt"])
         .add_edge("extract", "dedupe")
         .add_edge("dedupe", "integrate")
         .add_conditional_edges("integrate", next_batch, ["extract", "receipt"])
@@ -104,12 +106,17 @@ def _integrating(resources: Resources | None) -> Any:
     return bound(integrate, resources, step="integrate")
 
 
-def next_batch(state: IngestionState) -> list[Send] | Literal["receipt"]:
+def first_batch(state: IngestionState) -> list[Send | str]:
+    """Send the windows of the first batch to be read, and have the turns indexed while the model reads."""
+    return [*next_batch(state), "index"]
+
+
+def next_batch(state: IngestionState) -> list[Send | str]:
     """Send the windows of the next batch to be read; with none left, close the account."""
     start = state["next_window"]
     windows = state["windows"][start : start + state["batch_windows"]]
     sends = [Send("extract", WindowTask(user_id=state["user_id"], window=window)) for window in windows]
-    return sends or "receipt"
+    return list(sends) or ["receipt"]
 
 
 graph = build_ingestion_graph()

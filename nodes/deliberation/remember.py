@@ -118,6 +118,7 @@ def _memory(item: EvidenceItem, sources: list[Turn], witness: tuple[Turn, str] |
         id=memory_id(first.user_id, item.text, [turn.id for turn in sources]),
         user_id=first.user_id,
         conversation_id=first.conversation_id,
+        agent_id=first.agent_id,
         text=item.text,
         kind="fact",
         speaker=first.speaker,

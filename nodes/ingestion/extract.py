@@ -134,6 +134,7 @@ def verbatim(window: Window) -> WindowReading:
                 role=turn.role,
                 subject=turn.speaker,
                 valid=found[0].interval if found else None,
+                agent_id=turn.agent_id,
                 suspicion=suspicion_in(turn.text, turn.text, turn),
                 sources=(Source(turn_id=turn.id, quote=turn.text),),
                 position=turn.position,

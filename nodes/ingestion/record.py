@@ -26,7 +26,7 @@ ROUND = 2
 
 
 async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:
-    """Store what is new of the conversation, without what is redacted, make it findable, and cut the windows to read.
+    """Store what is new of the conversation, without what is redacted, and cut the windows to read.
 
     Without any message, what is pending of the conversation is read.
 
@@ -47,7 +47,6 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
         kept = await _redacted(placed.fresh, context)
         await store.move_turns(placed.moved)
         fresh = await store.add_turns(kept)
-        await store.index_turns(user_id, conversation_id)
         stored = await store.turns(user_id, conversation_id=conversation_id)
     settings = context.settings
     by_round = settings.strategy == "mem0star"
@@ -76,13 +75,13 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
 
 
 def _transcript(state: IngestionState) -> Transcript:
-    transcript = transcript_of(state.get("transcript"))
+    transcript, agent_id = transcript_of(state.get("transcript")), state.get("agent_id", "")
     if transcript is not None:
-        return transcript
+        return transcript.model_copy(update={"agent_id": agent_id}) if agent_id else transcript
     messages, conversation_id = state.get("messages"), state.get("conversation_id") or DEFAULT_CONVERSATION
     if not messages:
         return Transcript(conversation_id=conversation_id, messages=())
-    return from_messages(messages, conversation_id=conversation_id)
+    return from_messages(messages, conversation_id=conversation_id).model_copy(update={"agent_id": agent_id})
 
 
 async def _refuse_nothing(user_id: str, conversation_id: str, context: Context) -> None:
@@ -123,6 +122,7 @@ def _turns(transcript: Transcript, user_id: str) -> tuple[list[Turn], dict[str, 
                 said_at=message.timestamp,
                 session=message.session,
                 source_id=message.id,
+                agent_id=transcript.agent_id,
                 state=state,
                 recorded_at=now,
             )

@@ -131,6 +131,7 @@ class DualMem:
         *,
         user_id: str,
         conversation_id: str = "",
+        agent_id: str = "",
         **options: Any,
     ) -> IngestReceipt:
         """Store a conversation's turns and extract memories from those that are new.
@@ -139,6 +140,7 @@ class DualMem:
             messages: LangChain messages, `{role, content}` dicts, `(role, text)` pairs, or a transcript.
             user_id: Whose memory it is.
             conversation_id: Which conversation this belongs to; the same messages again are stored once.
+            agent_id: Which agent it was had with; a `Scope` can be narrowed to it.
             options: Settings for this call.
 
         Raises:
@@ -150,6 +152,8 @@ class DualMem:
         given |= {"transcript": messages} if isinstance(messages, Transcript) else {"messages": list(messages)}
         if conversation_id:
             given["conversation_id"] = conversation_id
+        if agent_id:
+            given["agent_id"] = agent_id
         receipt = (await self.ingestion_graph.ainvoke(given, context=self._with(options)))["receipt"]
         assert isinstance(receipt, IngestReceipt)  # noqa: S101 - the graph's output schema
         return receipt

@@ -182,6 +182,7 @@ class IngestionInput(TypedDict, total=False):
 
     user_id: str
     conversation_id: str
+    agent_id: str
     messages: list[Any]
     transcript: Transcript
 

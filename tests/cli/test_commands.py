@@ -318,7 +318,7 @@ def test_config_takes_every_preset(dualmem: Run, preset: str) -> None:
     [
         ("recall", ["retrieve", "filter", "answer", "gate", "deliberation"]),
         ("deliberation", ["plan", "extract", "threshold", "reconcile", "remember"]),
-        ("ingestion", ["record", "extract", "dedupe", "integrate", "receipt"]),
+        ("ingestion", ["record", "index", "extract", "dedupe", "integrate", "receipt"]),
     ],
 )
 def test_graph_draws_a_graph_as_it_compiles(dualmem: Run, name: str, nodes: list[str]) -> None:

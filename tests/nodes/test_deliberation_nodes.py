@@ -164,6 +164,7 @@ async def test_a_scope_narrows_what_is_read(history: Open, runtime_of: RuntimeOf
     other = Scope(conversation_ids=("other",))
     early = Scope(as_of=datetime(2024, 3, 2, 12, tzinfo=UTC))
     assert await planned(history(), runtime_of, "?", scope=other) == []
+    assert await planned(history(), runtime_of, "?", scope=Scope(agent_ids=("coach",))) == []
     assert await planned(history(), runtime_of, "?", scope=early) == [[["apples", "pears"]]]
 
 

@@ -19,6 +19,7 @@ from dualmem.nodes.ingestion.consolidate import consolidate
 from dualmem.nodes.ingestion.dedupe import dedupe
 from dualmem.nodes.ingestion.evolve import evolve
 from dualmem.nodes.ingestion.extract import extract
+from dualmem.nodes.ingestion.index import index
 from dualmem.nodes.ingestion.receipt import receipt
 from dualmem.nodes.ingestion.record import record
 from dualmem.records import Draft, IngestReceipt, Memory, Source, Turn
@@ -353,10 +354,11 @@ async def test_an_embedding_model_that_is_down_leaves_the_turns_stored(
     async def down(texts: Any) -> Any:
         raise ModelUnavailable("embedding failed")
 
+    recorded = await record({"user_id": "ana", "messages": chat_of("Ana: one")}, runtime_of(memory))
     with monkeypatch.context() as patch:
         patch.setattr(embedder, "documents", down)
         with pytest.raises(ModelUnavailable):
-            await record({"user_id": "ana", "messages": chat_of("Ana: one")}, runtime_of(memory))
+            await index(recorded, runtime_of(memory))
     assert [turn.text for turn in await memory.resources.store.turns("ana")] == ["one"]
-    await record({"user_id": "ana", "messages": chat_of("Ana: one")}, runtime_of(memory))
+    await index(recorded, runtime_of(memory))
     assert len(await memory.search("one", user_id="ana")) == 1

@@ -176,3 +176,23 @@ async def test_an_open_end_goes_on_and_what_has_no_date_meets_none(
 
 def replace_id(memory: Any) -> Any:
     return memory.model_copy(update={"id": stable_id("memory", memory.id)})
+
+
+async def test_a_scope_keeps_to_what_was_said_to_an_agent(
+    open_memory: Callable[..., DualMem], reader: Callable[..., ScriptedChatModel], chat_of: Chat
+) -> None:
+    memory = open_memory(reader())
+    for agent in ("coach", "chef"):
+        lines = chat_of(f"Ana: Ana lives near the {agent}.", f"Ana: so much for the {agent}")
+        await memory.remember(lines, user_id="ana", conversation_id=f"with the {agent}", agent_id=agent)
+    await memory.remember(chat_of("Ana: Ana lives in Porto."), user_id="ana", conversation_id="with nobody")
+
+    async def shown(*agents: str) -> set[str]:
+        found = await memory.search("Where does Ana live?", user_id="ana", scope=Scope(agent_ids=agents))
+        return {item.text for item in found}
+
+    theirs = {agent: {f"Ana lives near the {agent}.", f"so much for the {agent}"} for agent in ("coach", "chef")}
+    assert await shown("coach") == theirs["coach"]
+    assert await shown("coach", "chef") == theirs["coach"] | theirs["chef"]
+    assert await shown() == theirs["coach"] | theirs["chef"] | {"Ana lives in Porto."}
+    assert await shown("nobody") == set()

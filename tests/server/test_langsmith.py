@@ -262,6 +262,7 @@ async def test_the_steps_have_their_names(endpoint: Recorder, traced: Callable[.
     assert steps[ingestion["id"]] == [
         "record",
         "extract",
+        "index",
         "dedupe",
         "integrate",
         "receipt",

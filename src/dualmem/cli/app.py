@@ -129,6 +129,7 @@ def ingest(
         str | None, typer.Option(help="Zone of times that name none, like Europe/Berlin or +02:00; else UTC.")
     ] = None,
     limit_sessions: Annotated[int | None, typer.Option(min=1, help="Only the first N sessions.")] = None,
+    agent: Annotated[str, typer.Option(help="The agent it was had with, where several share a user's memory.")] = "",
     store: Store = None,
     preset: Preset = None,
     as_json: AsJson = False,
@@ -145,6 +146,7 @@ def ingest(
     transcripts = load_file(
         file, conversation_id=conversation, timezone=zone_of(timezone), limit_sessions=limit_sessions
     )
+    transcripts = [transcript.model_copy(update={"agent_id": agent}) for transcript in transcripts]
 
     async def work(memory: DualMem) -> list[Any]:
         return [
@@ -232,6 +234,7 @@ def ask(
     ] = False,
     as_of: AsOf = None,
     valid_at: ValidAt = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Only what was said to this agent; may be repeated.")] = None,
     store: Store = None,
     preset: Preset = None,
     as_json: AsJson = False,
@@ -243,7 +246,11 @@ def ask(
     from dualmem.cli import render
 
     moment = asking_time(question, asked_at)
-    scope = Scope(as_of=moment_of(as_of, "--as-of"), valid_at=moment_of(valid_at, "--valid-at"))
+    scope = Scope(
+        as_of=moment_of(as_of, "--as-of"),
+        valid_at=moment_of(valid_at, "--valid-at"),
+        agent_ids=tuple(agent or ()),
+    )
 
     if dry_run:
         found = run(

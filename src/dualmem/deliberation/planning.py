@@ -59,6 +59,7 @@ def within(turns: list[Turn], scope: Scope | None) -> list[Turn]:
         turn
         for turn in turns
         if (not scope.conversation_ids or turn.conversation_id in scope.conversation_ids)
+        and (not scope.agent_ids or turn.agent_id in scope.agent_ids)
         and (scope.as_of is None or (turn.said_at or turn.recorded_at) <= scope.as_of)
         and scope.covers(turn.said_at)
     ]

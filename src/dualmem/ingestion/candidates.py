@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from operator import mul
 
 from dualmem.config import Settings
 from dualmem.context import Context
@@ -25,6 +24,7 @@ def memory_of(draft: Draft, *, user_id: str, conversation_id: str, now: datetime
         id=memory_id(user_id, draft.text, [source.turn_id for source in draft.sources]),
         user_id=user_id,
         conversation_id=conversation_id,
+        agent_id=draft.agent_id,
         text=draft.text,
         kind=draft.kind,
         speaker=draft.speaker,
@@ -85,7 +85,7 @@ async def find_candidates(
             for other, score in row
             if score >= least
         ]
-        likeness = (sum(map(mul, units[before], units[place])) for before in range(place))
+        likeness = (_between(units[before], units[place]) for before in range(place))
         scored += [(score, new[before]) for before, score in enumerate(likeness) if score >= least]
         cases.append((memory, _offer(memory, scored, working, settings)))
     return cases
@@ -93,13 +93,18 @@ async def find_candidates(
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
     """Return the cosine of two vectors; 0 where one of them is zero."""
-    return float(sum(map(mul, _unit(left), _unit(right))))
+    return _between(_unit(left), _unit(right))
+
+
+def _between(left: Sequence[float], right: Sequence[float]) -> float:
+    """Return the cosine of two vectors of length 1 from their distance, which Python works out in C."""
+    return 1.0 - math.dist(left, right) ** 2 / 2 if any(left) and any(right) else 0.0
 
 
 def _unit(vector: Sequence[float]) -> Sequence[float]:
     """Return a vector of length 1 in the same direction; one that is zero as it is."""
     size = math.hypot(*vector)
-    return [value / size for value in vector] if size else vector
+    return tuple(value / size for value in vector) if size else vector
 
 
 def _offer(memory: Memory, scored: list[tuple[float, Memory]], working: WorkingSet, settings: Settings) -> list[Memory]:

@@ -81,6 +81,7 @@ def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) ->
         valid=_time(extracted.when, quote, witness, _DIRECTION.get(extracted.kind, "nearest")),
         standing=_is_standing(extracted, quote, witness),
         suspicion=suspicion_in(text, quote, witness),
+        agent_id=witness.agent_id,
         sources=tuple(sources),
         position=witness.position,
         said_at=witness.said_at,

@@ -23,6 +23,8 @@ class Scope(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     conversation_ids: tuple[str, ...] = ()
+    agent_ids: tuple[str, ...] = ()
+    """Only what was said in conversations with these agents."""
     speakers: tuple[str, ...] = ()
     kinds: tuple[Kind, ...] = ()
     entities: tuple[str, ...] = ()

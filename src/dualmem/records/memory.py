@@ -81,6 +81,7 @@ class Draft(BaseModel):
     """True for an instruction that holds from now on ("always answer in metric units")."""
     suspicion: str = ""
     """Why it reads like an instruction to a model, and no statement; "" where it does not."""
+    agent_id: str = ""
     sources: tuple[Source, ...]
     position: int
     """Place of its first source turn, for time order inside a conversation."""
@@ -98,6 +99,8 @@ class Memory(BaseModel):
     id: str
     user_id: str
     conversation_id: str
+    agent_id: str = ""
+    """The agent in whose conversation it was said."""
     text: str
     kind: Kind
     speaker: str

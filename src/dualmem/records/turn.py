@@ -38,6 +38,8 @@ class Transcript(BaseModel):
 
     conversation_id: str
     messages: tuple[Message, ...]
+    agent_id: str = ""
+    """The agent that it was had with, where several share a user's memory."""
     source: str = "messages"
     """The format it was read from, in the words the documentation uses."""
     skipped: dict[str, int] = Field(default_factory=dict)
@@ -64,5 +66,7 @@ class Turn(BaseModel):
     said_at: datetime | None = None
     session: str | None = None
     source_id: str | None = None
+    agent_id: str = ""
+    """The agent in whose conversation it was said."""
     state: TurnState = "pending"
     recorded_at: datetime

@@ -226,6 +226,7 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
     names = {entity_key(name) for name in (*memory.entities, memory.subject)} if scope.entities else set()
     return (
         (not scope.conversation_ids or memory.conversation_id in scope.conversation_ids)
+        and (not scope.agent_ids or memory.agent_id in scope.agent_ids)
         and (not scope.speakers or memory.speaker in scope.speakers)
         and (not scope.kinds or memory.kind in scope.kinds)
         and (not scope.entities or bool(names & {entity_key(name) for name in scope.entities}))

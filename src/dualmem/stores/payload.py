@@ -19,6 +19,7 @@ CONTROL: Final = "control"
 TURN_FIELDS: Final[dict[str, FieldType]] = {
     "user_id": "tenant",
     "conversation_id": "keyword",
+    "agent_id": "keyword",
     "state": "keyword",
     "indexed": "keyword",
     "speaker": "keyword",
@@ -29,6 +30,7 @@ MEMORY_FIELDS: Final[dict[str, FieldType]] = {
     "user_id": "tenant",
     "active_of": "keyword",
     "conversation_id": "keyword",
+    "agent_id": "keyword",
     "state": "keyword",
     "kind": "keyword",
     "speaker": "keyword",
@@ -262,6 +264,8 @@ def _common(scope: Scope, clock: str) -> list[Condition]:
     conditions = []
     if scope.conversation_ids:
         conditions.append(is_any("conversation_id", *scope.conversation_ids))
+    if scope.agent_ids:
+        conditions.append(is_any("agent_id", *scope.agent_ids))
     if scope.speakers:
         conditions.append(is_any("speaker", *scope.speakers))
     if scope.since is not None or scope.until is not None:

@@ -81,6 +81,8 @@ class _Candidate:
 class _Grammar:
     english: tuple[tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None], ...]
     others: tuple[tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None], ...]
+    unspaced: tuple[tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None], ...]
+    """Each needs a letter that is not in ASCII."""
     modifiers: tuple[tuple[re.Pattern[str], rules.Modifier], ...]
     part_behind: re.Pattern[str]
     hour_behind: re.Pattern[str]
@@ -94,13 +96,15 @@ class _Grammar:
 def _grammar() -> _Grammar:
     """Compile the patterns, on first use."""
     spaced = [(patterns.regex(pattern), _said(template), None) for pattern, template in patterns.SPACED]
-    unspaced = [(re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in patterns.SCRIPTS]
     return _Grammar(
         english=tuple(
             (patterns.regex(one), rule, patterns.regex(lead, ends=True) if lead else None)
             for one, rule, lead in patterns.ENGLISH
         ),
-        others=(*spaced, *unspaced, (patterns.regex("hier"), _hier, None)),
+        others=(*spaced, (patterns.regex("hier"), _hier, None)),
+        unspaced=tuple(
+            (re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in patterns.SCRIPTS
+        ),
         modifiers=tuple((patterns.regex(pattern, ends=True), modifier) for pattern, modifier in patterns.MODIFIERS),
         part_behind=patterns.regex(" <part>", starts=True),
         hour_behind=patterns.regex(patterns.HOUR_BEHIND, starts=True),
@@ -122,7 +126,9 @@ def _lower(text: str) -> str:
 def _candidates(text: str, lowered: str, *, whole: bool, translated: bool) -> list[_Candidate]:
     """Return the matches of all rules, first and longest first; a translation is not translated again."""
     found: list[_Candidate] = []
-    for pattern, rule, lead in _grammar().english + (() if translated else _grammar().others):
+    grammar = _grammar()
+    others = () if translated else grammar.others if lowered.isascii() else grammar.others + grammar.unspaced
+    for pattern, rule, lead in grammar.english + others:
         for match in pattern.finditer(lowered):
             loose = not (
                 whole or lead is None or lead.search(lowered, max(0, match.start() - patterns.REACH), match.start())
