@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dualmem.errors import EmbeddingMismatch, KeyMismatch
+from dualmem.errors import EmbeddingMismatch, KeyMismatch, StoreError
 from dualmem.identity import stable_id
-from dualmem.stores.backend import Point
+from dualmem.stores.backend import Filter, Point
 from dualmem.stores.encryption import MARK, EncryptedBackend
 from dualmem.stores.keys import HOW_TO_SET
-from dualmem.stores.payload import CONTROL, specs
+from dualmem.stores.payload import CONTROL, MEMORIES, is_any, of_user, specs
 
 if TYPE_CHECKING:
     from dualmem.embedding import Embedder
     from dualmem.stores.backend import Backend, Payload
     from dualmem.stores.keys import EncryptionKey
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Version of the payloads and vectors."""
 
 IDENTITY: Final = stable_id("control", "identity")
@@ -49,6 +49,7 @@ async def identified(backend: Backend, embedder: Embedder | None, dimension: int
     Raises:
         EmbeddingMismatch: It was made with another embedding model.
         KeyMismatch: It is encrypted and no key or another one is set, or it is plain and a key is set.
+        StoreError: A later version made it.
     """
     found = await identity_of(backend)
     if found is None and create and embedder is not None:
@@ -70,7 +71,22 @@ async def identified(backend: Backend, embedder: Embedder | None, dimension: int
         raise KeyMismatch(message)
     if embedder is not None:
         _check_model(embedder, str(found["model"]), int(found["dimension"]))
+    await _bring_up_to_date(backend, int(found["schema"]))
     return True
+
+
+async def _bring_up_to_date(backend: Backend, schema: int) -> None:
+    """Change what an earlier version wrote to what this one reads; what was cut short is done again."""
+    if schema > SCHEMA:
+        message = f"the store was made by a later version of dualmem (its schema is {schema}, this one reads {SCHEMA})"
+        raise StoreError(message)
+    if schema == SCHEMA:
+        return
+    for user_id in await backend.facet(MEMORIES, "user_id", Filter()):
+        where = of_user(user_id, is_any("state", "active"))
+        active = [memory_id for memory_id, _ in await backend.scroll(MEMORIES, where, ids_only=True)]
+        await backend.set_payload(MEMORIES, active, {"active_of": user_id})
+    await backend.set_payload(CONTROL, [IDENTITY], {"schema": SCHEMA})
 
 
 def _check_model(embedder: Embedder, model: str, dimension: int) -> None:
