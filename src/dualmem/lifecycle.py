@@ -45,9 +45,12 @@ class WorkingSet:
     """Ids of stored memories that differ from what is stored, in order."""
 
     def load(self, memories: Iterable[Memory]) -> None:
-        """Take in stored memories; one that is here already is kept as it is here."""
+    removed: dict[str, None] = field(default_factory=dict)
+    """Ids of stored memories that were taken out, in order."""
+        """Take in stored memories; one that is here already is kept as it is here, and what was taken out stays out."""
         for memory in memories:
-            self.memories.setdefault(memory.id, memory)
+            if memory.id not in self.removed:
+                self.memories.setdefault(memory.id, memory)
 
     def add(self, memory: Memory) -> None:
         """Take in a memory that is not stored yet."""
@@ -55,6 +58,7 @@ class WorkingSet:
         self.new[memory.id] = None
 
     def missing_links(self) -> list[str]:
+        self.removed.pop(memory.id, None)
         """Return the ids that links of chains and compact merges lead to and that are not loaded."""
         relations: tuple[Relation, ...] = ("supersedes", "superseded_by", "merges", "merged_into")
         return [
@@ -124,7 +128,7 @@ class WorkingSet:
             self._link(after.id, memory_id, "supersedes", why, at, by=by, replaced=broken)
 
     def _said_again(self, chain: Sequence[Memory], new: Memory) -> list[str]:
-        """Return what says the same as states that `new` replaces, is in no chain, and was not told later."""
+        """Return what says the same as states that `new` replaces, is in force, and was not told later."""
         found: dict[str, None] = {}
         known = {new.id, *(state.id for state in chain)}
         waiting = [state for state in chain if earlier(state, new)]
@@ -228,8 +232,7 @@ class WorkingSet:
         known = set(old.turn_ids)
         more = tuple(source for source in new.sources if source.turn_id not in known)
         self._put(old.model_copy(update={"sources": (*old.sources, *more)}))
-        del self.memories[new_id]
-        del self.new[new_id]
+        self._drop(new_id)
         return ""
 
     def remove(self, memory_id: str) -> list[str]:
@@ -246,11 +249,8 @@ class WorkingSet:
             self.remove(whole)
         memory = self.memories[memory_id]
         before, after = memory.linked("supersedes"), memory.linked("superseded_by")
-        links = {
-            link.target: self._unlink(memory_id, link.target, link.relation)
-            for link in memory.links
-            if link.target in self.memories
-        }
+        linked = [link for link in memory.links if link.target in self.memories]
+        links = {link.target: self._unlink(memory_id, link.target, link.relation) for link in linked}
         parts = [part for part in memory.linked("merges") if part in self.memories]
         seat = parts[0] if parts else None
         if seat is not None:
@@ -266,9 +266,7 @@ class WorkingSet:
             kept = tuple(_without(link, memory_id) for link in self.memories[one].links)
             if kept != self.memories[one].links:
                 self._put(self.memories[one].model_copy(update={"links": kept}))
-        del self.memories[memory_id]
-        self.new.pop(memory_id, None)
-        self.changed.pop(memory_id, None)
+        self._drop(memory_id)
         for part in parts:
             self._put(self.memories[part].model_copy(update={"state": "active", "retired_at": None}))
         for one in (*parts, *before, *after):
@@ -366,6 +364,13 @@ def _without(link: Link, memory_id: str) -> Link:
         return link
     inner = _without(link.replaced, memory_id)
     gone = memory_id in {inner.target, inner.by}
+    def _drop(self, memory_id: str) -> None:
+        del self.memories[memory_id]
+        self.changed.pop(memory_id, None)
+        if memory_id not in self.new:
+            self.removed[memory_id] = None
+        self.new.pop(memory_id, None)
+
     return link.model_copy(update={"replaced": inner.replaced if gone else inner})
 
 
