@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from dualmem import DualMem
+from dualmem.chat import Chat
 from dualmem.errors import EmbeddingMismatch, InputError, StoreError
 from dualmem.lifecycle import violations
 from dualmem.rebuilding import copy_store
 from dualmem.records import Link, Memory
+from dualmem.stores.commit import Commit
 from dualmem.stores.edge import EdgeBackend
 from dualmem.stores.payload import MEMORIES, TURNS
 from dualmem.stores.store import Store
@@ -144,6 +146,102 @@ async def test_reextraction_with_a_model_that_is_down_leaves_the_turns_pending(
     assert (receipt.turns_pending, "refused" in receipt.failures[0]) == (4, True)
     await open_memory(reader()).resume(user_id="ana")
     assert await held(memory) == before
+
+
+async def test_what_is_known_stays_until_something_new_comes(
+    memory: DualMem, open_memory: Open, reader: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await held(memory)
+    seen: list[list[str]] = []
+    asked = Chat.ask
+
+    async def ask(chat: Chat, *given: Any, **options: Any) -> Any:
+        seen.append([text for text, _, _ in await held(memory)])
+        return await asked(chat, *given, **options)
+
+    monkeypatch.setattr(Chat, "ask", ask)
+    await open_memory(reader(), window_turns=1, batch_windows=1).reextract(user_id="ana")
+    assert len(seen) > 3
+    assert {tuple(texts) for texts in seen} == {tuple(text for text, _, _ in before)}
+    assert await held(memory) == before
+    assert await memory.resources.store.outdated("ana") == ()
+
+
+@pytest.mark.parametrize(("lasting", "new"), [(1, 0), (2, 1), (4, 2)])
+async def test_a_reextraction_that_ends_in_between_leaves_what_is_old_or_what_is_new(
+    memory: DualMem, open_memory: Open, reader: Make, monkeypatch: pytest.MonkeyPatch, lasting: int, new: int
+) -> None:
+    before, commits = await held(memory), 0
+
+    def shouting(prompt: str) -> Any:
+        reply = reader().script["extract"](prompt)
+        return {"memories": [{**one, "text": one["text"].replace("Ana", "ANA")} for one in reply["memories"]]}
+
+    async def commit(store: Store, changes: Commit) -> None:
+        nonlocal commits
+        commits += 1
+        if commits > lasting:
+            message = "killed"
+            raise StoreError(message)
+        await written(store, changes)
+
+    written = Store.commit
+    monkeypatch.setattr(Store, "commit", commit)
+    better = open_memory(reader(extract=shouting), window_turns=1, batch_windows=1)
+    with pytest.raises(StoreError, match="killed"):
+        await better.reextract(user_id="ana")
+    monkeypatch.undo()
+    between = await held(memory)
+    assert sorted(text.lower() for text, _, _ in between) == sorted(text.lower() for text, _, _ in before)
+    assert sum("ANA" in text for text, _, _ in between) == new
+    await better.resume(user_id="ana")
+    after = await held(memory)
+    assert all("ANA" in text for text, _, _ in after)
+    assert [(text.lower(), state) for text, state, _ in after] == [(text.lower(), state) for text, state, _ in before]
+    (found,) = await memory.doctor()
+    assert found.healthy
+
+
+async def test_what_turns_of_another_conversation_said_takes_its_place_again(
+    open_memory: Open, reader: Make, chat_of: Make
+) -> None:
+    memory = open_memory(reader())
+    await memory.remember(chat_of("Ana: Ana lives in Berlin."), user_id="ana", conversation_id="one")
+    await memory.remember(chat_of("Ana: Ana lives in Porto.", start=3), user_id="ana", conversation_id="two")
+    before = await memory.memories(user_id="ana", states=())
+    (receipt,) = await memory.reextract(user_id="ana", conversation_id="two")
+    assert (receipt.memories_made, receipt.superseded) == (1, 1)
+    after = await memory.memories(user_id="ana", states=())
+    assert [(one.text, one.state) for one in after] == [
+        ("Ana lives in Berlin.", "superseded"),
+        ("Ana lives in Porto.", "active"),
+    ]
+    assert [[link.target for link in one.links] for one in after] == [
+        [link.target for link in one.links] for one in before
+    ]
+
+
+async def test_what_was_written_for_two_is_written_again(open_memory: Open, reader: Make, chat_of: Make) -> None:
+    memory = open_memory(reader(), merge="compact")
+    for number, conversation in enumerate(("one", "two")):
+        lines = chat_of("Ana: Ana owns a boat.", start=number)
+        await memory.remember(lines, user_id="ana", conversation_id=conversation)
+    before = await held(memory)
+    assert sorted(state for _, state, _ in before) == ["active", "merged", "merged"]
+    await memory.reextract(user_id="ana", conversation_id="two")
+    assert await held(memory) == before
+
+
+async def test_turns_that_are_read_again_are_not_taken_for_known(
+    open_memory: Open, reader: Make, chat_of: Make
+) -> None:
+    model = reader(consolidate={"operations": []})
+    memory = open_memory(model, preset="mem0star")
+    await memory.remember(chat_of("Ana: Ana lives in Berlin."), user_id="ana", conversation_id="chat")
+    await memory.reextract(user_id="ana")
+    first, again = [messages[-1].text for step, messages in model.prompts if step == "extract"]
+    assert "Ana lives in Berlin" in first
+    assert again == first
 
 
 # export, import

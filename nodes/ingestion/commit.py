@@ -15,6 +15,8 @@ async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
     working = state["working"]
     store = runtime.context.store
     rejections, dropped = await to_keep(state.get("rejections", []), store)
+    outdated = await store.outdated(state["user_id"])
+    left = tuple(key for key in outdated if key not in working.removed and key not in working.new)
     await store.commit(
         Commit(
             user_id=state["user_id"],
@@ -22,7 +24,9 @@ async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
             changed=tuple(working.memories[memory_id] for memory_id in working.changed),
             read_turn_ids=tuple(state["batch_turn_ids"]),
             rejections=rejections,
+            forgotten_ids=tuple(working.removed),
             forgotten_rejection_ids=dropped,
+            outdated=None if left == outdated else left,
         )
     )
     return {}

@@ -11,6 +11,7 @@ from dualmem.context import Context
 from dualmem.errors import ModelError
 from dualmem.ingestion.candidates import memory_of
 from dualmem.ingestion.consolidation import consolidate_memories
+from dualmem.ingestion.rereading import take_out
 from dualmem.lifecycle import WorkingSet
 from dualmem.records import Draft, IngestReceipt
 from dualmem.state import IngestionState
@@ -21,16 +22,18 @@ FORGOTTEN = "its turns were forgotten meanwhile"
 async def consolidate(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:
     """Turn the batch's drafts into memories and relate them, in time order.
 
-    What came from turns that were forgotten while a model was reading them is left out. When the model cannot be
-    reached the batch is given up, and its turns stay pending.
+    What came from turns that were forgotten while a model was reading them is left out. What was extracted before from
+    turns that are read again makes room. When the model cannot be reached the batch is given up, and its turns stay
+    pending.
     """
     now = datetime.now(UTC)
     user_id, conversation_id = state["user_id"], state["conversation_id"]
     drafts = await _with_sources(state["drafts"], runtime.context)
     memories = [memory_of(draft, user_id=user_id, conversation_id=conversation_id, now=now) for draft in drafts]
     orphans = [FORGOTTEN] * (len(state["drafts"]) - len(drafts))
+    rereading = await take_out(user_id, state["batch_turn_ids"], runtime.context)
     try:
-        done = await consolidate_memories(memories, runtime.context, at=now)
+        done = await consolidate_memories(memories, runtime.context, at=now, rereading=rereading)
     except ModelError as error:
         failed = IngestReceipt(user_id=user_id, conversation_id=conversation_id, failures=(str(error),))
         lost = dict.fromkeys(turn_id for draft in drafts for turn_id in (s.turn_id for s in draft.sources))

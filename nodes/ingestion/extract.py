@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from dualmem.chat import Prompt
 from dualmem.context import Context
 from dualmem.errors import ModelError, ReplyTruncated, UnreadableReply
+from dualmem.ingestion.candidates import MOST_HIDDEN
 from dualmem.ingestion.grounding import OVERLAP, ground
 from dualmem.ingestion.rejections import MALFORMED, rejection_of
 from dualmem.ingestion.suspicion import suspicion_in
@@ -116,9 +117,14 @@ async def _known(window: Window, context: Context) -> list[Memory]:
     user_id = window.turns[0].user_id
     where = active_memories(user_id)
     vector = (await context.embedder.documents([text]))[0]
-    ranking = Ranking("similar", settings.extraction_context_memories, where, "semantic", vector)
-    (row,) = await context.store.rank_memories([ranking]) if ranking.limit else ([],)
-    return [memory for memory, _ in row]
+    most = settings.extraction_context_memories
+    if not most:
+        return []
+    # What turns that are read again gave before would be taken for known.
+    outdated = set(await context.store.outdated(user_id))
+    ranking = Ranking("similar", most + min(len(outdated), MOST_HIDDEN), where, "semantic", vector)
+    (row,) = await context.store.rank_memories([ranking])
+    return [memory for memory, _ in row if memory.id not in outdated][:most]
 
 
 def verbatim(window: Window) -> WindowReading:

@@ -416,8 +416,8 @@ class DualMem:
     ) -> list[IngestReceipt]:
         """Extract memories from the raw turns again, as after a change of prompts or models.
 
-        What was extracted from these turns alone goes first, with the decisions on it. Where the model fails, the
-        turns stay pending, and `resume` takes them up.
+        What was extracted from these turns alone goes, with the decisions on it, as what is new comes, batch by batch.
+        Where the model fails, the turns stay pending and what was known of them stays; `resume` takes them up.
 
         Raises:
             StoreError: The store cannot be written.

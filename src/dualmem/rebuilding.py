@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from dualmem.context import Context
 from dualmem.errors import StoreError
-from dualmem.lifecycle import WorkingSet
 from dualmem.records import CopyReceipt, Turn
 from dualmem.stores.backend import batches
 from dualmem.stores.commit import Commit
@@ -60,9 +59,9 @@ async def copy_store(source: Store, target: Store, *, progress: Progress | None 
 
 
 async def set_back(user_id: str, context: Context, *, conversation_id: str | None = None) -> list[str]:
-    """Take out what was extracted from a user's turns, kept or rejected, and have those read again; as one commit.
+    """Have a user's turns read again; what was extracted from them alone is outdated, and goes when they have been.
 
-    Memories that also come from other turns stay, and so do imported ones.
+    Memories that also come from other turns stay, and so do imported ones. Drafts that were refused go at once.
 
     Returns:
         The conversations to be read, the earliest first.
@@ -73,21 +72,18 @@ async def set_back(user_id: str, context: Context, *, conversation_id: str | Non
     async with store.writer(user_id):
         turns: list[Turn] = await store.turns(user_id, conversation_id=conversation_id, states=("pending", "read"))
         ids = {turn.id for turn in turns}
-        working = WorkingSet()
-        working.load(await store.memories(of_user(user_id)))
-        before = set(working.memories)
+        outdated = [
+            memory.id
+            for memory in await store.memories(of_user(user_id))
+            if memory.origin != "import" and memory.turn_ids and set(memory.turn_ids) <= ids
+        ]
         rejections = await store.rejections(user_id, conversation_id)
-        for memory in list(working.memories.values()):
-            extracted = memory.origin != "import" and memory.turn_ids and set(memory.turn_ids) <= ids
-            if extracted and memory.id in working.memories:
-                working.remove(memory.id)
         await store.commit(
             Commit(
                 user_id,
-                changed=tuple(working.memories[key] for key in working.changed),
-                forgotten_ids=tuple(sorted(before - working.memories.keys())),
                 unread_turn_ids=tuple(sorted(ids)),
                 forgotten_rejection_ids=tuple(one.id for one in rejections),
+                outdated=tuple(dict.fromkeys((*await store.outdated(user_id), *outdated))),
             )
         )
     return list(dict.fromkeys(turn.conversation_id for turn in turns))

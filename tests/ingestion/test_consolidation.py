@@ -13,6 +13,7 @@ from dualmem.context import Context
 from dualmem.errors import ModelUnavailable
 from dualmem.ingestion.candidates import MOST, find_candidates, memory_of
 from dualmem.ingestion.consolidation import Consolidated, consolidate_memories, pair_strategy
+from dualmem.ingestion.rereading import Rereading
 from dualmem.lifecycle import WorkingSet, violations
 from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Draft, Memory, Source
@@ -36,7 +37,7 @@ async def stored(memory: DualMem, *memories: Memory) -> None:
 async def candidates(memory: DualMem, *new: Memory) -> dict[str, list[str]]:
     working = WorkingSet()
     await memory.resources.store.open(create=True)
-    found = await find_candidates(new, working, context_of(memory))
+    found = await find_candidates(new, context_of(memory), Rereading(working))
     assert all(other.id in working.memories or other in new for _, offered in found for other in offered)
     return {one.id: [other.id for other in offered] for one, offered in found}
 
@@ -84,7 +85,7 @@ async def test_a_shared_entity_makes_a_candidate(open_memory: Callable[..., Dual
     await stored(memory, similar, sharing)
     (new,) = ids(a_memory, "The trip is on Tuesday.", entities=("livraria lello",), start=5)
     working = WorkingSet()
-    ((_, offered),) = await find_candidates([new], working, context_of(memory))
+    ((_, offered),) = await find_candidates([new], context_of(memory), Rereading(working))
     assert [one.id for one in offered] == [similar.id]
     assert sharing.id in working.memories
 
@@ -119,7 +120,7 @@ async def test_candidates_are_bounded(open_memory: Callable[..., DualMem], a_mem
 
 
 async def test_nothing_new_asks_nothing(open_memory: Callable[..., DualMem]) -> None:
-    assert await find_candidates([], WorkingSet(), context_of(open_memory())) == []
+    assert await find_candidates([], context_of(open_memory()), Rereading()) == []
 
 
 # Decisions

@@ -9,13 +9,16 @@ from datetime import datetime
 from dualmem.config import Settings
 from dualmem.context import Context
 from dualmem.identity import memory_id
-from dualmem.lifecycle import WorkingSet
+from dualmem.ingestion.rereading import Rereading
 from dualmem.records import Draft, Memory
 from dualmem.stores.backend import Ranking
 from dualmem.stores.payload import active_memories, entity_key, is_any, memory_text
 
 MOST = 8
 """Candidates offered for one new memory."""
+
+MOST_HIDDEN = 64
+"""Memories more that are looked at where some are on their way out."""
 
 
 def memory_of(draft: Draft, *, user_id: str, conversation_id: str, now: datetime) -> Memory:
@@ -44,29 +47,33 @@ def memory_of(draft: Draft, *, user_id: str, conversation_id: str, now: datetime
 
 
 async def find_candidates(
-    new: Sequence[Memory], working: WorkingSet, context: Context
+    new: Sequence[Memory], context: Context, rereading: Rereading
 ) -> list[tuple[Memory, list[Memory]]]:
-    """Return each new memory with the active memories it may relate to, and load those into `working`.
+    """Return each new memory with the active memories it may relate to, and load those into the working set.
 
     Candidates are similar memories and those that share an entity, stored or earlier in the same batch, each with
-    what it is linked to by one hop. Two round trips for the whole batch.
+    what it is linked to by one hop. Two round trips for the whole batch. What turns that are read again gave before is
+    none, and what is in force again without it is one.
 
     Raises:
         ModelUnavailable: The embedding model failed.
     """
     if not new:
         return []
-    settings = context.settings
+    settings, working = context.settings, rereading.working
     user_id = new[0].user_id
-    vectors = await context.embedder.documents([memory_text(memory) for memory in new])
+    every = await context.embedder.documents([memory_text(memory) for memory in (*new, *rereading.revived)])
+    vectors = every[: len(new)]
+    # What is on its way out is as similar as can be, and must not fill all places.
+    limit = settings.similar_memories + min(len(rereading.hidden), MOST_HIDDEN)
     rankings = []
     for memory, vector in zip(new, vectors, strict=True):
         similar = active_memories(user_id)
         keys = [entity_key(name) for name in memory.entities]
         sharing = active_memories(user_id, None, is_any("entity_keys", *keys)) if keys else similar
         rankings += [
-            Ranking("similar", settings.similar_memories, similar, "semantic", vector),
-            Ranking("sharing", settings.similar_memories if keys else 0, sharing, "semantic", vector),
+            Ranking("similar", limit, similar, "semantic", vector),
+            Ranking("sharing", limit if keys else 0, sharing, "semantic", vector),
         ]
     asked = [ranking for ranking in rankings if ranking.limit]
     answers = iter(await context.store.rank_memories(asked))
@@ -76,18 +83,19 @@ async def find_candidates(
 
     least = settings.similarity if settings.strategy == "mem0star" else settings.candidate_similarity
     # Every pair of a batch is compared, so that a vector's length is worked out once.
-    units = [_unit(vector) for vector in vectors]
+    units = [_unit(vector) for vector in every]
     cases: list[tuple[Memory, list[Memory]]] = []
     for place, memory in enumerate(new):
         scored = [
             (score, working.memories[other.id])
             for row in found[2 * place : 2 * place + 2]
             for other, score in row
-            if score >= least
+            if score >= least and other.id not in rereading.hidden
         ]
-        likeness = (_between(units[before], units[place]) for before in range(place))
-        scored += [(score, new[before]) for before, score in enumerate(likeness) if score >= least]
-        cases.append((memory, _offer(memory, scored, working, settings)))
+        beside = [*new[:place], *rereading.revived]
+        likeness = (_between(other, units[place]) for other in (*units[:place], *units[len(new) :]))
+        scored += [(score, other) for other, score in zip(beside, likeness, strict=True) if score >= least]
+        cases.append((memory, _offer(memory, scored, rereading, settings)))
     return cases
 
 
@@ -107,7 +115,9 @@ def _unit(vector: Sequence[float]) -> Sequence[float]:
     return tuple(value / size for value in vector) if size else vector
 
 
-def _offer(memory: Memory, scored: list[tuple[float, Memory]], working: WorkingSet, settings: Settings) -> list[Memory]:
+def _offer(
+    memory: Memory, scored: list[tuple[float, Memory]], rereading: Rereading, settings: Settings
+) -> list[Memory]:
     """Return the best candidates, each once, then what they are linked to by one hop, up to the bound."""
     best: dict[str, Memory] = {}
     for _, other in sorted(scored, key=lambda item: (-item[0], item[1].id)):
@@ -116,7 +126,9 @@ def _offer(memory: Memory, scored: list[tuple[float, Memory]], working: WorkingS
     offered = dict(list(best.items())[: min(MOST, settings.similar_memories)])
     for other in list(offered.values()):
         for link in other.links:
-            linked = working.memories.get(link.target)
-            if linked is not None and linked.active and linked.id != memory.id and len(offered) < MOST:
+            linked = rereading.working.memories.get(link.target)
+            if linked is None or not linked.active or linked.id in rereading.hidden:
+                continue
+            if linked.id != memory.id and len(offered) < MOST:
                 offered.setdefault(linked.id, linked)
     return list(offered.values())

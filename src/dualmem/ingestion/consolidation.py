@@ -12,6 +12,7 @@ from dualmem.context import Context
 from dualmem.errors import ReplyTruncated, UnreadableReply
 from dualmem.ingestion.candidates import cosine, find_candidates
 from dualmem.ingestion.decisions import Outcome, Proposal, Strategy, carry_out, same_attribute
+from dualmem.ingestion.rereading import Rereading
 from dualmem.labels import letters
 from dualmem.lifecycle import WorkingSet
 from dualmem.prompts import consolidation, mem0star_update, pair_comparison
@@ -46,10 +47,18 @@ class Consolidated:
     calls: tuple[ModelCall, ...]
 
 
-async def consolidate_memories(memories: Sequence[Memory], context: Context, *, at: datetime) -> Consolidated:
+async def consolidate_memories(
+    memories: Sequence[Memory], context: Context, *, at: datetime, rereading: Rereading | None = None
+) -> Consolidated:
     """Relate `memories` of one user, given in time order, to what is stored and to each other.
 
     What is stored already is left out, and what reads like an instruction is marked or held back, as it is set.
+
+    Args:
+        memories: In time order.
+        context: Store and models.
+        at: When it is decided.
+        rereading: What they take the place of, where their turns are read again.
 
     Raises:
         ModelUnavailable: A model could not be reached; nothing was decided.
@@ -57,11 +66,14 @@ async def consolidate_memories(memories: Sequence[Memory], context: Context, *, 
     distinct = list({memory.id: memory for memory in memories}.values())
     user_id = distinct[0].user_id if distinct else ""
     known = await context.store.memories_by_id(user_id, [memory.id for memory in distinct])
-    new = [_held_back(memory, context.settings.suspicious) for memory in distinct if memory.id not in known]
-    return await relate(new, context, at=at)
+    there = known.keys() - (rereading.working.removed.keys() if rereading is not None else ())
+    new = [_held_back(memory, context.settings.suspicious) for memory in distinct if memory.id not in there]
+    return await relate(new, context, at=at, rereading=rereading)
 
 
-async def relate(new: Sequence[Memory], context: Context, *, at: datetime) -> Consolidated:
+async def relate(
+    new: Sequence[Memory], context: Context, *, at: datetime, rereading: Rereading | None = None
+) -> Consolidated:
     """Relate distinct new memories of one user, given in time order, to what is stored and to each other.
 
     Only memories that have candidates cost a call, and all of them share one, up to `decision_drafts` (MemoryLACE,
@@ -71,11 +83,12 @@ async def relate(new: Sequence[Memory], context: Context, *, at: datetime) -> Co
     Raises:
         ModelUnavailable: A model could not be reached; nothing was decided.
     """
-    working = WorkingSet()
+    rereading = rereading or Rereading()
+    working = rereading.working
     cases = []
     if context.settings.strategy != "verbatim":
         in_force = [memory for memory in new if memory.active]
-        cases = [case for case in await find_candidates(in_force, working, context) if case[1]]
+        cases = [case for case in await find_candidates(in_force, context, rereading) if case[1]]
     for memory in new:
         working.add(memory)
     size = context.settings.decision_drafts

@@ -22,11 +22,14 @@ class Commit:
     """Turns that are to be read again."""
     rejections: tuple[Rejection, ...] = ()
     forgotten_rejection_ids: tuple[str, ...] = ()
+    outdated: tuple[str, ...] | None = None
+    """Ids of the memories that are to go when their turns have been read again; None where that stays as it is."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
         written = (self.new, self.changed, self.read_turn_ids, self.unread_turn_ids, self.rejections)
-        return any((*written, self.forgotten_ids, self.forgotten_turn_ids, self.forgotten_rejection_ids))
+        forgotten = (self.forgotten_ids, self.forgotten_turn_ids, self.forgotten_rejection_ids)
+        return any((*written, *forgotten, self.outdated is not None))
 
     def written(self) -> str:
         """Return it as it is kept until it is carried out."""
@@ -40,6 +43,7 @@ class Commit:
                 "unread": self.unread_turn_ids,
                 "rejections": [one.model_dump(mode="json") for one in self.rejections],
                 "forgotten_rejections": self.forgotten_rejection_ids,
+                "outdated": self.outdated,
             }
         )
 
@@ -57,4 +61,5 @@ class Commit:
             tuple(body.get("unread", ())),
             tuple(Rejection.model_validate(item) for item in body.get("rejections", ())),
             tuple(body.get("forgotten_rejections", ())),
+            None if body.get("outdated") is None else tuple(body["outdated"]),
         )

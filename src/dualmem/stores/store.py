@@ -8,6 +8,7 @@ be repeated without harm.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -421,6 +422,22 @@ class Store:
         await self._backend.delete(MEMORIES, list(commit.forgotten_ids))
         await self._backend.delete(TURNS, list(commit.forgotten_turn_ids))
         await self._backend.delete(CONTROL, list(commit.forgotten_rejection_ids))
+        if commit.outdated is not None:
+            await self._keep_outdated(commit.user_id, commit.outdated)
+
+    async def outdated(self, user_id: str) -> tuple[str, ...]:
+        """Return the ids of the memories that are to go when their turns have been read again."""
+        place = stable_id("control", "outdated", user_id)
+        found = (await self._backend.retrieve(CONTROL, [place])).get(place)
+        return () if found is None else tuple(json.loads(found["body"]))
+
+    async def _keep_outdated(self, user_id: str, ids: Sequence[str]) -> None:
+        place = stable_id("control", "outdated", user_id)
+        if ids:
+            payload = {"what": "outdated", "user_id": user_id, "body": json.dumps(ids)}
+            await self._backend.upsert(CONTROL, [Point(place, payload, {})])
+        else:
+            await self._backend.delete(CONTROL, [place])
 
 
 def _well_formed(ids: Iterable[str]) -> list[str]:
