@@ -29,8 +29,6 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Protocol
 
-import snowballstemmer  # type: ignore[import-untyped]
-
 from dualmem.stores.backend import Sparse
 
 __all__ = ["count_tokens", "find_quote", "normalise", "similarity", "sparse", "sparse_query", "tokens"]
@@ -135,10 +133,6 @@ _MARKS = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.catego
 """Signs that belong to the letter before them; `\\w` leaves them out."""
 _LETTERS = rf"[^\W_{_HAN}{_KANA}{_UNSPACED}{_HANGUL}]"
 _WORD = rf"{_LETTERS}+(?:[{_MARKS}\u200c\u200d]+{_LETTERS}*)*"
-_PIECE = re.compile(
-    rf"(?P<han>[{_HAN}{_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
-    rf"|(?P<number>\d+(?:[.,]\d+)+)(?!{_LETTERS})|(?P<word>{_WORD}(?:['\u2019]{_WORD})*)"
-)
 _IS_HAN = re.compile(f"[{_HAN}]")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)?")
@@ -154,6 +148,15 @@ _SCRIPTS = (
 )
 
 
+@cache
+def _piece() -> re.Pattern[str]:
+    """Compile the pattern of a text's pieces, on first use: that takes longer than importing the rest."""
+    return re.compile(
+        rf"(?P<han>[{_HAN}{_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
+        rf"|(?P<number>\d+(?:[.,]\d+)+)(?!{_LETTERS})|(?P<word>{_WORD}(?:['\u2019]{_WORD})*)"
+    )
+
+
 class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's name
 
@@ -164,6 +167,8 @@ _STEMMING = threading.Lock()
 
 @cache
 def _stemmer(language: str) -> _Stemmer:
+    import snowballstemmer  # type: ignore[import-untyped]  # noqa: PLC0415 - it imports the stemmers of all languages
+
     stemmer: _Stemmer = snowballstemmer.stemmer(language)
     return stemmer
 
@@ -243,7 +248,7 @@ def tokens(text: str) -> list[str]:
     Case, width and accents do not count; stop words are left out. The same words give the same tokens in a question
     and in a document (see the module).
     """
-    pieces = [(piece.lastgroup, piece[0]) for piece in _PIECE.finditer(_folded(text))]
+    pieces = [(piece.lastgroup, piece[0]) for piece in _piece().finditer(_folded(text))]
     spaced = [_parts(piece) if kind == "word" else [] for kind, piece in pieces]
     latin = _language([word for words in spaced for word in words])
     found: list[str] = []
