@@ -136,7 +136,7 @@ def damaged(sample: Any, choices: Choices) -> Any:
             case 2:
                 holder[last] = [holder[last]]
             case 3:
-                holder[last] = copy.deepcopy(choices.any_of([holder[last], value, sample]))
+                holder[last] = copy.deepcopy(choices.any_of([holder[last], sample]))
             case _:
                 holder[last] = f"{holder[last]}{choices.any_of(LEAVES)}"
     return value
