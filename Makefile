@@ -32,8 +32,8 @@ FUZZ_SECONDS ?= 60
 
 .venv/.fuzz: .uv/bin/uv uv.lock pyproject.toml
 	@$(UV) sync --frozen --quiet --inexact --group fuzz || { \
-	  echo "fuzz: atheris could not be installed: it comes built for Linux and macOS and CPython 3.11 to 3.13, and is"; \
-	  echo "fuzz: built with clang elsewhere; \`make test\` fuzzes the same code with hypothesis, without it"; exit 1; }
+	  echo "fuzz: atheris could not be installed: it comes built for CPython on x86-64 Linux; elsewhere clang must build it."; \
+	  echo "fuzz: \`make test\` fuzzes the same code with hypothesis, without it"; exit 1; }
 	@touch $@
 
 .venv/.audit: .uv/bin/uv uv.lock pyproject.toml

@@ -51,6 +51,7 @@ LEFT_OUT = {
     "explorer.md": {"it serves until it is stopped": 3},
     "index.md": {"needs the embedded model": 1, "it serves until it is stopped": 1},
     "langsmith.md": {"needs LangSmith": 1},
+    "privacy.md": {"they change the key of the store in use": 1},
     "reliability.md": {
         "it is a run of the tests themselves": 1,
         "needs the data of a benchmark, which is not shipped": 1,

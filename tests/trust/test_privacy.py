@@ -15,6 +15,7 @@ import pytest
 
 from dualmem import DualMem
 from dualmem.errors import StoreError
+from dualmem.stores.payload import entity_key
 from dualmem.testing import ScriptedChatModel, WordEmbeddings
 
 Make = Callable[..., Any]
@@ -62,6 +63,60 @@ async def test_after_compacting_the_bytes_of_what_was_forgotten_are_in_no_file(
         assert "Ana owns a piano." in {one.text for one in await memory.memories(user_id="ana")}
     assert places_of(tmp_path, WORD) == []
     assert [each.name for each in (tmp_path / "store").iterdir() if each.name.startswith(".")] == []
+
+
+KEY = "ab" * 32
+SAID = (
+    "Anaquux: Anaquux lives in Berlinquux.",
+    "Anaquux: Do you know harbourquux?",
+    "Anaquux: Anaquux lives in Portoquux.",
+)
+TEXTS = (
+    *("Anaquux", "Berlinquux", "Portoquux", "harbourquux", "chatquux", "sourcequux"),  # turns, speakers, conversations
+    *("attrquux", "topicquux", "entityquux", "lives changed"),  # memories and the reason of a decision
+    *("draftquux", "quotequux", "its quote is not in"),  # drafts that were rejected
+)
+
+
+def extracted(*, number: int, text: str) -> dict[str, Any]:
+    return {
+        "turns": [number],
+        "quote": text,
+        "text": text,
+        "kind": "state",
+        "subject": "Anaquux",
+        "attribute": "attrquux",
+        "topic": "topicquux",
+        "entities": ["entityquux"],
+        "standing": False,
+        "when": "",
+    }
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+async def test_an_encrypted_store_holds_no_text(tmp_path: Path, reader: Make, chat_of: Make, key: str | None) -> None:
+    """Every kind of text is looked for in every file; that they are found in a plain store shows that looking works."""
+    drafts = [
+        extracted(number=1, text="Anaquux lives in Berlinquux."),
+        extracted(number=3, text="Anaquux lives in Portoquux."),
+        {**extracted(number=2, text="Anaquux likes draftquux."), "quote": "quotequux"},
+    ]
+    memory = DualMem(
+        store=str(tmp_path / "store"),
+        chat_model=reader(extract={"memories": drafts}),
+        embeddings=WordEmbeddings(),
+        encryption_key=key,
+    )
+    said = [{**message, "id": f"sourcequux-{number}"} for number, message in enumerate(chat_of(*SAID))]
+    async with memory:
+        await memory.remember(said, user_id="ana", conversation_id="chatquux")
+        assert {one.state for one in await memory.memories(user_id="ana", states=())} == {"active", "superseded"}
+        assert len(await memory.rejections(user_id="ana")) == 1
+        assert await memory.search("Where does Anaquux live?", user_id="ana")
+    found = {text for text in TEXTS if places_of(tmp_path / "store", text)}
+    assert found == (set() if key else set(TEXTS))
+    named = entity_key("Anaquux")
+    assert bool(places_of(tmp_path / "store", named)) == (key is None), "names that filters ask for are texts, too"
 
 
 async def test_where_there_is_no_room_for_a_copy_everything_stays(
