@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "loaders",
         "local",
         "models",
+        "ordering",
         "presets",
         "prompting",
         "redaction",

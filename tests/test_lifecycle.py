@@ -140,6 +140,41 @@ def test_what_says_the_same_as_a_retired_state_is_retired_with_it(a_memory: Make
     assert active(working) == ["c", "d", "e", "late"]
 
 
+def test_what_says_the_same_is_retired_with_its_own_history(a_memory: Make) -> None:
+    """Two chains whose heads say the same tell of one thing: what replaces one head replaces both."""
+    names = ("berlin", "rome", "porto", "porto again", "faro")
+    working = working_set(*(a_memory(name, day) for day, name in enumerate(names)))
+    replace(working, "porto", "berlin")
+    replace(working, "porto again", "rome")
+    working.merge("porto again", "porto", reason="", at=NOW)
+    assert active(working) == ["faro", "porto", "porto again"]
+    assert replace(working, "faro", "porto") == ""
+    assert active(working) == ["faro"]
+    assert texts(working, "faro") == list(names)
+    assert violations(working.memories.values()) == []
+    # The decision that a state in between hides is known again when that is gone.
+    kept = {key: memory.model_copy() for key, memory in working.memories.items()}
+    working.remove("porto")
+    (link,) = [link for link in working.memories["porto again"].links if link.relation == "supersedes"]
+    assert (link.target, link.reason) == ("rome", "porto again after rome")
+    working.memories.update(kept)
+    assert working.withdraw("faro") == ["porto again"]
+    assert violations(working.memories.values()) == []
+
+
+def test_neighbours_of_a_history_that_is_joined_keep_their_reason(a_memory: Make) -> None:
+    names = ("rome", "porto again", "berlin", "porto", "faro")
+    working = working_set(*(a_memory(name, day) for day, name in enumerate(names)))
+    replace(working, "porto again", "rome")
+    replace(working, "porto", "berlin")
+    working.merge("porto again", "porto", reason="", at=NOW)
+    assert replace(working, "faro", "porto") == ""
+    assert texts(working, "faro") == list(names)
+    (link,) = [link for link in working.memories["porto again"].links if link.relation == "supersedes"]
+    assert (link.target, link.reason, link.by) == ("rome", "porto again after rome", "porto again")
+    assert violations(working.memories.values()) == []
+
+
 def test_a_state_is_not_put_into_a_chain_twice(a_memory: Make) -> None:
     working = working_set(a_memory("a", 1), a_memory("b", 2))
     assert replace(working, "a", "a") == "already in the chain"

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+from dualmem.ordering import earlier, retirement
 from dualmem.records import Link, Memory, Relation
 
 MIRROR: Mapping[Relation, Relation] = {
@@ -43,10 +45,10 @@ class WorkingSet:
     """Ids of memories that are not stored yet, in order."""
     changed: dict[str, None] = field(default_factory=dict)
     """Ids of stored memories that differ from what is stored, in order."""
-
-    def load(self, memories: Iterable[Memory]) -> None:
     removed: dict[str, None] = field(default_factory=dict)
     """Ids of stored memories that were taken out, in order."""
+
+    def load(self, memories: Iterable[Memory]) -> None:
         """Take in stored memories; one that is here already is kept as it is here, and what was taken out stays out."""
         for memory in memories:
             if memory.id not in self.removed:
@@ -56,9 +58,9 @@ class WorkingSet:
         """Take in a memory that is not stored yet."""
         self.memories[memory.id] = memory
         self.new[memory.id] = None
+        self.removed.pop(memory.id, None)
 
     def missing_links(self) -> list[str]:
-        self.removed.pop(memory.id, None)
         """Return the ids that links of chains and compact merges lead to and that are not loaded."""
         relations: tuple[Relation, ...] = ("supersedes", "superseded_by", "merges", "merged_into")
         return [
@@ -91,7 +93,8 @@ class WorkingSet:
 
         Told or true later than the head, it becomes the head and the old head is retired. An older statement
         that arrives late takes its place in the history and never retires a newer one. What says the same as a
-        retired state goes into the chain with it, else it would still claim what is over.
+        retired state goes into the chain with it, else it would still claim what is over; a history that it has of its
+        own is one of the same thing, and goes there, too.
 
         Returns:
             "" when it was done, else why it was refused.
@@ -106,14 +109,29 @@ class WorkingSet:
             return refusal
         self._insert(new_id, chain, reason, reason, at, by=new)
         for partner in self._said_again(chain, new):
-            self._insert(partner, self.chain(new_id), AGAIN, reason, at, by=new)
+            self._join(partner, new_id, reason, at, by=new)
         self._settle(new_id)
         return ""
 
+    def _join(self, memory_id: str, new_id: str, later_reason: str, at: datetime, *, by: Memory) -> None:
+        """Put a memory, with the states before it, into another chain, each at its place by time."""
+        states = self.chain(memory_id)
+        known = [None, *(self._unlink(after.id, before.id, "supersedes")[0] for before, after in pairwise(states))]
+        for state, link in zip(states, known, strict=True):
+            self._insert(state.id, self.chain(new_id), AGAIN, later_reason, at, by=by, known=link)
+
     def _insert(
-        self, memory_id: str, chain: Sequence[Memory], reason: str, later_reason: str, at: datetime, *, by: Memory
+        self,
+        memory_id: str,
+        chain: Sequence[Memory],
+        reason: str,
+        later_reason: str,
+        at: datetime,
+        *,
+        by: Memory,
+        known: Link | None = None,
     ) -> None:
-        """Put a memory into a chain at its place by time."""
+        """Put a memory into a chain at its place by time; `known` is its link to a state before it until now."""
         memory = self.memories[memory_id]
         place = sum(1 for state in chain if earlier(state, memory))
         before = chain[place - 1] if place else None
@@ -121,8 +139,10 @@ class WorkingSet:
         broken = None
         if before is not None and after is not None:
             broken, _ = self._unlink(after.id, before.id, "supersedes")
-        if before is not None:
-            self._link(memory_id, before.id, "supersedes", reason, at, by=by)
+        if before is not None and known is not None and known.target == before.id:
+            self._relink(memory_id, before.id, known)
+        elif before is not None:
+            self._link(memory_id, before.id, "supersedes", reason, at, by=by, replaced=known)
         if after is not None:
             why = later_reason if by.id in {after.id, memory_id} else reason
             self._link(after.id, memory_id, "supersedes", why, at, by=by, replaced=broken)
@@ -137,7 +157,7 @@ class WorkingSet:
                 partner = self.memories.get(key)
                 if partner is None or key in found or key in known or not partner.active:
                     continue
-                if not partner.linked("supersedes") and earlier(partner, new):
+                if earlier(partner, new):
                     found[key] = None
                     waiting.append(partner)
         return list(found)
@@ -344,6 +364,13 @@ class WorkingSet:
             if (state.state, state.retired_at) != tuple(wanted.values()):
                 self._put(state.model_copy(update=wanted))
 
+    def _drop(self, memory_id: str) -> None:
+        del self.memories[memory_id]
+        self.changed.pop(memory_id, None)
+        if memory_id not in self.new:
+            self.removed[memory_id] = None
+        self.new.pop(memory_id, None)
+
     def _put(self, memory: Memory) -> None:
         self.memories[memory.id] = memory
         if memory.id not in self.new:
@@ -364,40 +391,7 @@ def _without(link: Link, memory_id: str) -> Link:
         return link
     inner = _without(link.replaced, memory_id)
     gone = memory_id in {inner.target, inner.by}
-    def _drop(self, memory_id: str) -> None:
-        del self.memories[memory_id]
-        self.changed.pop(memory_id, None)
-        if memory_id not in self.new:
-            self.removed[memory_id] = None
-        self.new.pop(memory_id, None)
-
     return link.model_copy(update={"replaced": inner.replaced if gone else inner})
-
-
-def retirement(state: Memory, later: Sequence[Memory]) -> datetime:
-    """Return when what replaced a state was told.
-
-    What was known before a late statement came must not change by it: the first of the later states counts that was
-    told after this one.
-    """
-    return max(state.known_at, min(other.known_at for other in later))
-
-
-def earlier(state: Memory, new: Memory) -> bool:
-    """Whether `state` comes before `new`: by event time where both are dated states, else by when they were told.
-
-    The date of a plan is not when the plan holds from: a meeting put forward is still the newer plan.
-    """
-    if (
-        state.kind == new.kind == "state"
-        and state.valid is not None
-        and new.valid is not None
-        and state.valid.start is not None
-        and new.valid.start is not None
-        and state.valid.start != new.valid.start
-    ):
-        return state.valid.start < new.valid.start
-    return state.told <= new.told
 
 
 def violations(memories: Iterable[Memory]) -> list[str]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from functools import cmp_to_key
 from itertools import pairwise
 
-from dualmem.lifecycle import MIRROR, earlier, retirement
+from dualmem.lifecycle import MIRROR
+from dualmem.ordering import earlier, retirement
 from dualmem.records import Link, Memory, Relation
 
 MENDED = "mended: the store's links did not agree"
