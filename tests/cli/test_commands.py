@@ -404,7 +404,7 @@ def test_the_status_is_explained(dualmem: Run) -> None:
 
 def test_commands_stand_in_the_order_in_which_they_are_needed(dualmem: Run) -> None:
     assert set(ORDER) == {path[0] for path in ALL}
-    listed = re.findall(r"^. (\w+) ", dualmem("--help").out.partition("Commands")[2], re.MULTILINE)
+    listed = re.findall(r"^. ([\w-]+) ", dualmem("--help").out.partition("Commands")[2], re.MULTILINE)
     assert tuple(name for name in listed if name in ORDER) == ORDER
 
 

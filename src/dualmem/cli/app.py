@@ -47,6 +47,8 @@ ORDER = (
     "resume",
     "reextract",
     "reembed",
+    "new-key",
+    "rekey",
     "doctor",
     "compact",
     "graph",
