@@ -253,8 +253,9 @@ COMMANDS = (
 def _models_without_network() -> None:
     words = WordEmbeddings()
     model = ScriptedChatModel(script={})
-    context.make_chat = lambda *_: Chat(model)
-    context.make_embedder = lambda *_: Embedder(words, name=words.model_name, dimension=words.dimension)
+    replaced: Any = context
+    replaced.make_chat = lambda *_: Chat(model)
+    replaced.make_embedder = lambda *_: Embedder(words, name=words.model_name, dimension=words.dimension)
     for name in [name for name in os.environ if name.startswith(("DUALMEM_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_"))]:
         del os.environ[name]
     os.environ.update(DUALMEM_STORE=":memory:", DUALMEM_STRATEGY="verbatim", HOME=str(WORK))

@@ -29,8 +29,10 @@ def written(folder: Path) -> dict[str, bytes]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             with path.open("rb") as file:
-                blocks = iter(lambda file=file: file.read(len(nothing)), b"")
-                found[str(path.relative_to(folder))] = b"".join(one for one in blocks if one != nothing)
+                kept = bytearray()
+                while block := file.read(len(nothing)):
+                    kept += b"" if block == nothing else block
+            found[str(path.relative_to(folder))] = bytes(kept)
     return found
 
 

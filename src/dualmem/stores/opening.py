@@ -53,7 +53,7 @@ async def identified(backend: Backend, embedder: Embedder | None, dimension: int
     """
     found = await identity_of(backend)
     if found is None and create and embedder is not None:
-        made = {"what": "identity", "model": embedder.name, "dimension": dimension, "schema": SCHEMA}
+        made: Payload = {"what": "identity", "model": embedder.name, "dimension": dimension, "schema": SCHEMA}
         if isinstance(backend, EncryptedBackend):
             made[MARK] = backend.user_key.new_mark()
         await backend.upsert(CONTROL, [Point(IDENTITY, made, {})], only_new=True)
