@@ -134,6 +134,21 @@ async def test_sampled_answers_must_agree(
     assert [call.step for call in judgement.calls] == [f"gate.{policy}"] * 4
 
 
+@pytest.mark.parametrize(
+    ("policy", "same", "asked"), [("majority", 2, False), ("consensus", 3, False), ("consensus", 2, True)]
+)
+async def test_answers_that_are_the_same_word_for_word_need_no_judge(
+    open_memory: Open, packed: PackedContext, policy: str, same: int, asked: bool
+) -> None:
+    texts = ["On 7 May.", "on 7 May", "On  7 May", "never"][:same] + ["never", "always"]
+    answers = [{"cites": ["M1"], "found": True, "answer": text} for text in texts[:3]]
+    model = ScriptedChatModel(script={"answer": answers, "agree": [{"reason": "r", "agree": [], "best": 0}]})
+    judgement = await judge(open_memory(model), policy, packed)
+    assert judgement.verdict.passed is not asked
+    assert len(judgement.calls) == 3 + asked
+    assert judgement.answer.text == (FAST.text if asked else "On 7 May.")
+
+
 async def test_the_best_answer_keeps_its_citations(open_memory: Open, packed: PackedContext) -> None:
     assert (await judge(open_memory(sampling([1, 2], 1)), "majority", packed)).answer.memory_ids == ("porto",)
 

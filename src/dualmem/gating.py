@@ -17,6 +17,7 @@ from dualmem.prompts.agreement import AgreementReply
 from dualmem.prompts.evidence import evidence_part
 from dualmem.recollecting import answer_from
 from dualmem.records import Answer, ModelCall, PackedContext, Verdict
+from dualmem.retrieval.text import normalise
 
 EVERYTHING = "everything"
 
@@ -159,14 +160,19 @@ async def _sampled(case: Case, context: Context, policy: Literal["majority", "co
             answers, calls = await sample(case, context, policy)
         except (UnreadableReply, ReplyTruncated) as error:
             return Judgement(_unreadable(policy, error), case.answer, error.calls)
-    try:
-        reply: Reply[AgreementReply] = await context.chat.ask(
-            agreement.render([answer.text for answer in answers], case.question, policy=policy)
-        )
-    except (UnreadableReply, ReplyTruncated) as error:
-        return Judgement(_unreadable(policy, error), case.answer, (*calls, *error.calls))
-    agreeing = sorted({number for number in reply.value.agree if 1 <= number <= len(answers)})
-    best = reply.value.best if reply.value.best in agreeing else (agreeing[0] if agreeing else 0)
+    agreeing = _alike(answers)
+    best, reason = agreeing[0], "word for word"
+    if len(agreeing) < needed:
+        try:
+            reply: Reply[AgreementReply] = await context.chat.ask(
+                agreement.render([answer.text for answer in answers], case.question, policy=policy)
+            )
+        except (UnreadableReply, ReplyTruncated) as error:
+            return Judgement(_unreadable(policy, error), case.answer, (*calls, *error.calls))
+        calls = (*calls, *reply.calls)
+        agreeing = sorted({number for number in reply.value.agree if 1 <= number <= len(answers)})
+        best = reply.value.best if reply.value.best in agreeing else (agreeing[0] if agreeing else 0)
+        reason = reply.value.reason
     chosen = answers[best - 1] if best else case.answer
     enough = len(agreeing) >= needed
     passed = enough and not chosen.abstained
@@ -176,12 +182,18 @@ async def _sampled(case: Case, context: Context, policy: Literal["majority", "co
         relevant=not chosen.abstained,
         faithful=enough,
         complete=passed,
-        reason=f"{len(agreeing)} of {context.settings.candidates} sampled answers agree: {reply.value.reason}".rstrip(
-            ": "
-        ),
+        reason=f"{len(agreeing)} of {context.settings.candidates} sampled answers agree: {reason}".rstrip(": "),
         missing="" if passed else EVERYTHING,
     )
-    return Judgement(verdict, chosen if enough else case.answer, (*calls, *reply.calls))
+    return Judgement(verdict, chosen if enough else case.answer, calls)
+
+
+def _alike(answers: Sequence[Answer]) -> list[int]:
+    """Return the numbers, from 1, of the most answers that are the same word for word, which no model need judge."""
+    numbers: dict[str, list[int]] = {}
+    for number, answer in enumerate(answers, 1):
+        numbers.setdefault(normalise(answer.text).rstrip(".!"), []).append(number)
+    return max(numbers.values(), key=len)
 
 
 def _unreadable(policy: str, error: Exception) -> Verdict:

@@ -98,7 +98,8 @@ async def test_ten_chunks_take_as_long_as_one(remembered: Any, grades: Make) -> 
 @pytest.mark.parametrize("policy", ["majority", "consensus"])
 async def test_candidates_are_sampled_at_the_same_time(remembered: Any, policy: str) -> None:
     agree = {"reason": "", "agree": [1, 2, 3], "best": 1}
-    model = MeetingModel(script=script(answer=FAST, agree=[agree]), together={"answer": 3})
+    answers = [{**FAST, "answer": f"Herons {number}."} for number in (1, 2, 3)]
+    model = MeetingModel(script=script(answer=answers, agree=[agree]), together={"answer": 3})
     assert (await remembered(model, gate=policy).recall("What did Ana see?", user_id="ana")).route == "fast"
     assert model.rounds == [{"answer"}, {"agree"}]
     assert model.peak["answer"] == 3

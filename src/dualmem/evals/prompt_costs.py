@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +50,8 @@ PAPER_RATIOS: Final[Mapping[str, float]] = {
 PAPER_FALLBACK: Final = 0.241
 """Share of questions that D-Mem's quality gate sent on (LoCoMo, gpt-4o-mini)."""
 
-_ANSWER: Final = {"cites": [], "found": True, "answer": "on 7 May 2023, in Lisbon"}
+_ANSWERS: Final = ("on 7 May 2023, in Lisbon", "in Lisbon, on 7 May 2023", "7 May 2023, at Lisbon...")
+"""Of one length, and no two the same word for word: sampled ones have to be compared."""
 _PASS: Final = {"reason": "fixed", "relevant": True, "faithful": True, "complete": True, "missing": ""}
 _FAIL: Final = {**_PASS, "complete": False, "missing": "the date"}
 _FACTS: Final = {"facts": [{"turns": [1], "fact": "It was on 7 May 2023, in Lisbon.", "score": 8}]}
@@ -120,9 +122,10 @@ def as_text(messages: Sequence[BaseMessage]) -> str:
 def script(*, passes: bool) -> dict[str, Any]:
     """Return fixed replies for every step of recall and deliberation."""
     verdict = _PASS if passes else _FAIL
+    answers = cycle(_ANSWERS)
     return {
         "filter": {"keep": ["M1", "T1"]},
-        "answer": _ANSWER,
+        "answer": lambda _: {"cites": [], "found": True, "answer": next(answers)},
         "gate": verdict,
         "agree": {"reason": "fixed", "agree": [1, 2, 3] if passes else [], "best": 1 if passes else 0},
         "deliberate.extract": _FACTS,
