@@ -16,7 +16,12 @@ Figure = Any
 OURS: Final = "#1f5fa8"
 THEIRS: Final = "#b8860b"
 _PHASES: Final = ("retrieve", "filter", "answer", "gate", "deliberate")
-_COLOURS: Final = ("#4c9f70", "#8fbf9f", "#1f5fa8", "#b8860b", "#9b3d5f", "#777777")
+_COLOURS: Final = (
+    *("#4c9f70", "#8fbf9f", "#1f5fa8", "#b8860b", "#9b3d5f", "#777777"),
+    *("#d9774a", "#6a51a3", "#2b2b2b", "#7fb3d5"),
+)
+_NEAR: Final = 0.02
+"""Share of an axis within which two points bear one label."""
 
 
 def data_uri(figure: Figure) -> str:
@@ -50,14 +55,19 @@ def quality_against_tokens(
     """
     figure, axes = _figure(8, 4.6)
     drawn = False
+    points: dict[tuple[float, float], list[str]] = {}
     for label, summary in rows:
         value, tokens = summary["metrics"].get(metric), summary["per_question"]["tokens_in"]
         if value is None or tokens is None:
             continue
         spread = [[value["mean"] - value["low"]], [value["high"] - value["mean"]]]
         axes.errorbar(tokens["mean"], value["mean"], yerr=spread, fmt="o", color=OURS, capsize=3)
-        axes.annotate(label, (tokens["mean"], value["mean"]), xytext=(6, 5), textcoords="offset points", fontsize=8)
+        point = (tokens["mean"], value["mean"])
+        close = (known for known in points if all(abs(a - b) <= _NEAR * a for a, b in zip(known, point, strict=True)))
+        points.setdefault(next(close, point), []).append(label)
         drawn = True
+    for point, labels in points.items():
+        axes.annotate(", ".join(labels), point, xytext=(6, 5), textcoords="offset points", fontsize=8)
     for row in published:
         score = getattr(row, metric, None)
         if score is None or row.tokens_in is None:
@@ -102,7 +112,7 @@ def by_category(rows: Sequence[tuple[str, Mapping[str, Any]]], metric: str) -> F
     axes.set_xticks([number + centre for number in range(len(categories))], categories, rotation=20, ha="right")
     axes.set_ylabel(metric)
     axes.set_ylim(0, 1)
-    axes.legend(fontsize=8, loc="upper right")
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return figure
 
 
@@ -140,5 +150,5 @@ def latency_split(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure | Non
         left = [before + more for before, more in zip(left, seconds, strict=True)]
     axes.invert_yaxis()
     axes.set_xlabel("mean seconds per question (construction not included)")
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=len(_PHASES), frameon=False)
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(_PHASES), frameon=False)
     return figure
