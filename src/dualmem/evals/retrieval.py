@@ -22,6 +22,7 @@ from dualmem.evals.rankings import Bm25, Entry, dense_ranking, evidence_in_order
 from dualmem.evals.samples import Benchmark, Observation, Sample
 from dualmem.evals.statistics import estimate
 from dualmem.identity import memory_id
+from dualmem.nodes.ingestion.index import index
 from dualmem.nodes.ingestion.record import record
 from dualmem.records import EvidenceUnit, Memory, Source, Turn
 from dualmem.searching.search import search
@@ -152,7 +153,9 @@ async def fill(
         The turns, and the memories that were made (none for the source `turns`).
     """
     state: IngestionState = {"user_id": key, "transcript": benchmark.transcripts[key]}
-    await record(state, Runtime(context=context))
+    runtime = Runtime(context=context)
+    # There are no windows to read: the model is not asked.
+    await index({**await record(state, runtime), "windows": []}, runtime)
     turns = await context.store.turns(key)
     memories: dict[str, Memory] = {}
     if source != "turns":
