@@ -116,7 +116,7 @@ class EdgeBackend:
     async def retrieve(self, collection: str, ids: Sequence[str], *, fields: Sequence[str] = ()) -> dict[str, Payload]:
         """See `Backend.retrieve`."""
         shard = self._shard(collection)
-        if len(ids) > SHORT or shard.busy:
+        if len(ids) > SHORT or not await _idle(shard):
             return await asyncio.to_thread(shard.retrieve, ids, fields)
         return shard.retrieve(ids, fields) if ids else {}
 
@@ -134,7 +134,7 @@ class EdgeBackend:
         shard = self._shard(collection)
         if limit is not None and limit <= 0:
             return []
-        if not (order_by or shard.busy):
+        if not order_by and await _idle(shard):
             # That is all there is as a rule.
             rows, offset = shard.page(filter, SHORT if limit is None else min(SHORT, limit), ids_only=ids_only)
             if offset is None or len(rows) == limit:
@@ -166,6 +166,12 @@ class EdgeBackend:
     ) -> list[list[Scored]]:
         """See `Backend.rank`."""
         shard = self._shard(collection)
-        if shard.busy:
+        if not await _idle(shard):
             return await asyncio.to_thread(shard.rank, rankings, with_payload=with_payload)
         return shard.rank(rankings, with_payload=with_payload) if rankings else []
+
+
+async def _idle(shard: Shard) -> bool:
+    """Let other tasks have their turn, of which a search would else take many at once; whether no call is under way."""
+    await asyncio.sleep(0)
+    return not shard.busy
