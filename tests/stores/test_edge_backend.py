@@ -79,7 +79,8 @@ def let_go(process: subprocess.Popen[str]) -> None:
 
 
 def names(path: Path) -> set[str]:
-    return {entry.name for entry in path.iterdir()}
+    """Return what is in a store's folder beside its lock."""
+    return {entry.name for entry in path.iterdir()} - {".lock"}
 
 
 def opens(path: Path) -> str:
@@ -473,3 +474,28 @@ def test_importing_the_backend_does_not_load_the_engine() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert json.loads(done.stdout) == []
+
+
+async def test_a_second_process_changes_no_file_of_a_store_that_is_open(store_path: Path, specs: Any) -> None:
+    backend = EdgeBackend(store_path)
+    await backend.open(specs, create=True)
+    await backend.upsert("notes", [note(number, state="a") for number in range(300)])
+    code = (
+        "import asyncio, sys; from pathlib import Path; from dualmem.stores.edge import EdgeBackend\n"
+        "asyncio.run(EdgeBackend(Path(sys.argv[1])).open((), create=False))\n"
+        "asyncio.run(EdgeBackend(Path(sys.argv[1])).open((), create=True))"
+    )
+    seen = {path: path.stat().st_mtime_ns for path in store_path.rglob("*") if path.is_file()}
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code, str(store_path)], capture_output=True, text=True, check=False
+    )
+    assert "StoreLocked" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in store_path.rglob("*") if path.is_file()} == seen
+    # What it would have harmed shows at the next flush.
+    backend._shard("notes")._unflushed = edge_shard.FLUSH_AFTER
+    await backend.upsert("notes", [note(number, state="b") for number in range(300)])
+    await backend.close()
+    again = EdgeBackend(store_path)
+    assert await again.open(specs, create=False)
+    assert await again.count("notes", ALL) == 300
+    await again.close()

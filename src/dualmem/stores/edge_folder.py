@@ -17,6 +17,7 @@ import qdrant_edge as qe
 
 from dualmem.errors import StoreError
 from dualmem.stores.edge_shard import Shard, edge_errors
+from dualmem.stores.folder_lock import FolderLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +46,7 @@ class Folder:
     """A store that is open in this process, and who uses it."""
 
     path: Path
+    lock: FolderLock
     shards: dict[str, Shard] = field(default_factory=dict)
     holders: WeakSet[object] = field(default_factory=WeakSet)
     """Those who opened it; weak, so that one who forgot to close it does not keep it open for ever."""
@@ -84,14 +86,25 @@ def acquire(holder: object, path: Path, specs: Sequence[CollectionSpec], *, crea
             # place any more to flush to.
             _OPEN.pop(key)
             with suppress(StoreError):
-                _close(folder.shards)
+                _close(folder)
             folder = None
-        opened = {} if folder is None else folder.shards
-        fresh = _open_missing(path, specs, opened, create=create)
-        if fresh is None:
-            return None
-        if folder is None:
-            folder = _OPEN[key] = Folder(path)
+        if folder is not None:
+            fresh = _open_missing(path, specs, folder.shards, create=create)
+            if fresh is None:
+                return None
+        else:
+            if not _prepared(path, specs, create=create):
+                return None
+            folder = Folder(path, FolderLock(path))
+            try:
+                fresh = _open_missing(path, specs, {}, create=create)
+            except BaseException:
+                folder.lock.release()
+                raise
+            if fresh is None:
+                folder.lock.release()
+                return None
+            _OPEN[key] = folder
         folder.shards.update(fresh)
         folder.holders.add(holder)
         return folder
@@ -106,14 +119,25 @@ def release(holder: object, folder: Folder) -> None:
         key = (os.getpid(), folder.path)
         if _OPEN.get(key) is folder:
             _OPEN.pop(key)
-            _close(folder.shards)
+            _close(folder)
 
 
-def _close(shards: Mapping[str, Shard]) -> None:
-    """Close all of `shards`, also when one of them fails to."""
+def _close(folder: Folder) -> None:
+    """Close all collections, also when one of them fails to, and then let others have the folder."""
     with ExitStack() as closing:
-        for shard in shards.values():
+        closing.callback(folder.lock.release)
+        for shard in folder.shards.values():
             closing.callback(shard.close)
+
+
+def _prepared(path: Path, specs: Sequence[CollectionSpec], *, create: bool) -> bool:
+    """Have a folder to lock; False when there is none with all collections, and none is to be made."""
+    if any(not _is_there(path, spec.name) for spec in specs):
+        _refuse_other_folders(path)
+        if not create:
+            return False
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return True
 
 
 def _open_missing(
@@ -121,11 +145,8 @@ def _open_missing(
 ) -> dict[str, Shard] | None:
     wanted = [spec for spec in specs if spec.name not in opened]
     missing = [spec for spec in wanted if not _is_there(path, spec.name)]
-    if missing:
-        _refuse_other_folders(path)
-        if not create:
-            return None
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if missing and not create:
+        return None
     fresh: dict[str, Shard] = {}
     try:
         # Those that exist first: their locks tell whether this process may write here at all.
@@ -138,7 +159,9 @@ def _open_missing(
             for spec in specs:
                 (opened.get(spec.name) or fresh[spec.name]).index(spec.fields)
     except BaseException:
-        _close(fresh)
+        with ExitStack() as closing:
+            for shard in fresh.values():
+                closing.callback(shard.close)
         raise
     if not opened:
         # All locks are held now: what others were making here, or were killed over, will not be used.
