@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,10 +41,12 @@ async def remembered(open_memory: Open, chat_of: Make) -> Open:
     ],
 )
 async def test_a_question_costs_no_more_than_was_told(remembered: Any, options: dict[str, Any], question: str) -> None:
+    # No two samples are the same word for word, so that they have to be compared.
+    walks = itertools.count()
     model = ScriptedChatModel(
         script={
             "filter": {"keep": []},
-            "answer": {"cites": ["F1"], "found": True, "answer": "Along the canal."},
+            "answer": lambda _: {"cites": ["F1"], "found": True, "answer": f"Along the canal, {next(walks) % 8}."},
             "agree": {"reason": "", "agree": [], "best": 0},
             "gate": BAD,
             "deliberate.extract": FACTS,
@@ -60,6 +63,12 @@ async def test_a_question_costs_no_more_than_was_told(remembered: Any, options: 
     assert told.least_tokens < sent <= told.most_tokens_in
     assert (told.turns, told.chunks) == (24, 6)
     assert told.waves == (1 if told.everything or options.get("deliberation") == "exhaustive" else 3)
+
+
+async def test_samples_may_be_the_same_and_then_cost_no_comparison(remembered: Any) -> None:
+    told = await remembered(gate="majority").estimate("Where did Ana walk?", user_id="ana")
+    assert told.least_calls == 3
+    assert sum(step.calls for step in told.fast) == 4
 
 
 async def test_a_gate_that_is_off_reads_nothing(remembered: Any) -> None:

@@ -75,6 +75,8 @@ async def estimate(
         tokens_in=sum(step.tokens_in for step in steps),
         tokens_out=sum(step.tokens_out for step in steps),
     )
+    # Samples that are the same word for word need not be compared.
+    certain = [step for step in fast if not (settings.gate in SAMPLED and step.step == "gate")]
     return Estimate(
         question=question,
         policy=settings.gate,
@@ -84,8 +86,8 @@ async def estimate(
         everything=bool(waves) and needs_everything(question),
         fast=tuple(fast),
         deliberation=tuple(deliberation),
-        least_calls=sum(step.calls for step in fast),
-        least_tokens=sum(step.tokens_in for step in fast),
+        least_calls=sum(step.calls for step in certain),
+        least_tokens=sum(step.tokens_in for step in certain),
         most_calls=most.calls,
         most_tokens_in=most.tokens_in,
         most_tokens_out=most.tokens_out,
