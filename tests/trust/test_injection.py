@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -130,9 +131,11 @@ async def test_hostile_turns_are_data_in_every_prompt_of_recalling(
         message["content"] = f"About the river: {text}"
         message["name"] = text.splitlines()[0][:40] or "Ana"
     await open_memory(strategy="verbatim").remember(messages, user_id="ana")
+    # Sampled answers differ, so that they are shown to the model that compares them.
+    answers = itertools.cycle(HOSTILE[30:40])
     script = {
         "filter": {"keep": ["M1"]},
-        "answer": {"cites": ["F1"], "found": True, "answer": HOSTILE[30]},
+        "answer": lambda _: {"cites": ["F1"], "found": True, "answer": next(answers)},
         "gate": grades(complete=False),
         "deliberate.extract": {"facts": [{"turns": [n], "fact": HOSTILE[n], "score": 9} for n in range(1, 9)]},
         "deliberate.filter": {"keep": [1, 2]},
