@@ -63,13 +63,13 @@ def main() -> int:
     requirements, result = BUILD / "requirements.txt", BUILD / "report.json"
     result.unlink(missing_ok=True)
     export = ["--frozen", "--all-extras", "--all-groups", "--no-emit-project", "--quiet", "--output-file"]
-    subprocess.run([ROOT / ".uv/bin/uv", "export", *export, requirements], cwd=ROOT, check=True)  # noqa: S603
+    subprocess.run([ROOT / ".uv/bin/uv", "export", *export, requirements], cwd=ROOT, check=True)
     options = ["--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json", "--output", result]
     command = [sys.executable, "-m", "pip_audit", "--requirement", requirements, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
     status, words = judge(report, done.stderr)
-    print(words)  # noqa: T201 - what it is for
+    print(words)
     return 0 if status == UNREACHABLE and "--if-reachable" in sys.argv else status
 
 

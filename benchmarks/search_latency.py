@@ -207,7 +207,7 @@ def with_peer(options: argparse.Namespace, library: str) -> None:
     """Have another library search, in its own environment."""
     script = Path(__file__).with_name("peer_search.py")
     command = [options.peers, str(script), "--library", library, "--memories", str(options.memories)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the caller's own Python
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout.strip() if done.returncode == 0 else f"{library}: {done.stderr[-2000:]}", flush=True)
 
 

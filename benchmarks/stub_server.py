@@ -228,7 +228,7 @@ class StubServer:
     def __enter__(self) -> Self:
         """Start it and wait until it listens."""
         command = [sys.executable, str(Path(__file__)), "--embeddings", self._embeddings]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own script
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.url = json.loads(self._process.stdout.readline())["url"]
         return self

@@ -315,7 +315,7 @@ class Lifecycle(RuleBasedStateMachine):
         try:
             self.attempt(work)
         finally:
-            store_type.commit = write  # type: ignore[method-assign]
+            store_type.commit = write  # type: ignore[method-assign] # puts back what was there
 
     @rule()
     def doctor(self) -> None:

@@ -411,7 +411,7 @@ def test_strict_schemas_keep_what_strict_mode_knows() -> None:
     assert inner["properties"] == {"n": {"type": "integer", "enum": [1, 2]}, "s": {"type": "string"}}
     assert strict["properties"]["items"]["maxItems"] == 3
     assert strict["properties"]["ready"] == {"type": "boolean"}
-    assert "maxLength" in item["properties"]["s"], "the schema given is not changed"  # type: ignore[index]
+    assert "maxLength" in item["properties"]["s"], "the schema given is not changed"  # type: ignore[index] # JSON
 
 
 def test_every_prompt_has_a_schema_that_strict_mode_takes(a_turn: Callable[..., Any]) -> None:

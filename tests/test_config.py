@@ -251,7 +251,7 @@ def test_overriding_keeps_the_environment_below(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_value_that_cannot_be_is_named_with_what_can(values: dict[str, Any], words: list[str]) -> None:
-    changed: Callable[..., Settings] = lambda **given: load_settings().override(given)  # noqa: E731
+    changed: Callable[..., Settings] = lambda **given: load_settings().override(given)  # noqa: E731 - a name for the form of both
     for make in (load_settings, changed):
         with pytest.raises(ConfigurationError) as caught:
             make(**values)

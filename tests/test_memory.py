@@ -230,7 +230,7 @@ async def test_a_memory_of_another_user_cannot_be_forgotten(memory: DualMem) -> 
     boat = await named(memory, "boat")
     for selection in ({"memory_id": boat.id}, {"turn_id": boat.turn_ids[0]}):
         with pytest.raises(NotFound):
-            await memory.forget(user_id="bea", **selection)  # type: ignore[arg-type]
+            await memory.forget(user_id="bea", **selection)  # type: ignore[arg-type] # selections of many types
     assert len(await held(memory)) == 3
 
 

@@ -37,7 +37,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and drawings."""
-    from mkdocs.structure.files import File  # noqa: PLC0415 - the tests look at the pages without it
+    from mkdocs.structure.files import File
 
     made = {
         "reference/settings.md": settings_page(),
@@ -64,8 +64,8 @@ def _title(path: Path) -> str:
 
 def settings_page() -> str:
     """Return every setting with its type, default and meaning, and what each preset sets."""
-    from dualmem.config import Options, Settings  # noqa: PLC0415 - read when the site is built
-    from dualmem.presets import LOCAL, PRESETS  # noqa: PLC0415 - as above
+    from dualmem.config import Options, Settings
+    from dualmem.presets import LOCAL, PRESETS
 
     parts = [
         "# Settings\n",
@@ -121,9 +121,9 @@ def _cell(text: str) -> str:
 
 def commands_page() -> str:
     """Return every command with its arguments and options, as its own help says them."""
-    import typer.main  # noqa: PLC0415
+    import typer.main
 
-    from dualmem.cli.app import app  # noqa: PLC0415
+    from dualmem.cli.app import app
 
     parts = [
         "# Commands\n",

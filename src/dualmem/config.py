@@ -290,7 +290,7 @@ _read: ContextVar[dict[str, Any]] = ContextVar("read", default={})  # noqa: B039
 class PresetSource(PydanticBaseSettingsSource):
     """The values of the preset that the sources above it chose."""
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - the library's form
         """Return the preset's value of one field."""
         return self().get(field_name), field_name, False
 

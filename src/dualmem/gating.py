@@ -54,12 +54,12 @@ class Policy(Protocol):
         """Return the judgement of `case`."""
 
 
-async def never(case: Case, context: Context) -> Judgement:  # noqa: ARG001
+async def never(case: Case, context: Context) -> Judgement:  # noqa: ARG001 - the protocol's form
     """Take every answer as it is (System 1 only)."""
     return Judgement(Verdict(passed=True, policy="never", reason="the gate is off"), case.answer)
 
 
-async def always(case: Case, context: Context) -> Judgement:  # noqa: ARG001
+async def always(case: Case, context: Context) -> Judgement:  # noqa: ARG001 - the protocol's form
     """Take no answer (full deliberation only)."""
     reason = "every question is deliberated"
     return Judgement(Verdict(passed=False, policy="always", reason=reason, missing=EVERYTHING), case.answer)

@@ -53,16 +53,16 @@ class PresidioRedact:
     def _engines(self) -> tuple[Any, Any, Any]:
         try:
             from presidio_analyzer import AnalyzerEngine, RecognizerRegistry  # noqa: PLC0415 - slow, and an extra
-            from presidio_analyzer.nlp_engine import NoOpNlpEngine  # noqa: PLC0415
-            from presidio_analyzer.predefined_recognizers import (  # noqa: PLC0415
+            from presidio_analyzer.nlp_engine import NoOpNlpEngine  # noqa: PLC0415 - slow, and an extra
+            from presidio_analyzer.predefined_recognizers import (  # noqa: PLC0415 - slow, and an extra
                 CreditCardRecognizer,
                 EmailRecognizer,
                 IbanRecognizer,
                 IpRecognizer,
                 PhoneRecognizer,
             )
-            from presidio_anonymizer import AnonymizerEngine  # noqa: PLC0415
-            from presidio_anonymizer.entities import OperatorConfig  # noqa: PLC0415
+            from presidio_anonymizer import AnonymizerEngine  # noqa: PLC0415 - slow, and an extra
+            from presidio_anonymizer.entities import OperatorConfig  # noqa: PLC0415 - slow, and an extra
             from tldextract import TLDExtract  # noqa: PLC0415 - comes with Presidio
         except ImportError as error:
             message = 'redaction by Presidio needs packages that are not installed: pip install "dualmem[redact]"'

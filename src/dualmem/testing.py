@@ -69,9 +69,9 @@ class ScriptedChatModel(BaseChatModel):
     def _generate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
-        **kwargs: Any,  # noqa: ARG002
+        stop: list[str] | None = None,  # noqa: ARG002 - the interface's form
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - the interface's form
+        **kwargs: Any,  # noqa: ARG002 - the interface's form
     ) -> ChatResult:
         last = messages[-1].text
         step = next((name for name, mark in STEPS.items() if mark in last), "repair")

@@ -165,7 +165,7 @@ sys.stdin.read()
 def held_store(tmp_path: Path) -> Iterator[Path]:
     """A store that another process has open."""
     path = tmp_path / "held"
-    with subprocess.Popen(  # noqa: S603
+    with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None

@@ -179,7 +179,7 @@ def test_the_time_is_now_where_the_question_needs_one(question: str, asked: bool
     [(None, 0), ("+02:00", 2), ("-0330", -3.5), ("UTC+5", 5), ("Asia/Kolkata", 5.5), ("utc", 0)],
 )
 def test_a_zone_is_a_name_or_an_offset(given: str | None, hours: float) -> None:
-    offset = zone_of(given).utcoffset(datetime(2024, 1, 1))  # noqa: DTZ001 - what a zone is asked with
+    offset = zone_of(given).utcoffset(datetime(2024, 1, 1))
     assert offset == timedelta(hours=hours)
 
 
@@ -234,9 +234,7 @@ def test_tables_fit_a_narrow_terminal(ingested: Run, monkeypatch: pytest.MonkeyP
 
 def test_what_is_piped_is_not_folded_and_has_no_colour() -> None:
     plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    done = subprocess.run(  # noqa: S603
-        [str(SCRIPT), "config", "--explain"], capture_output=True, text=True, check=False, env=plain
-    )
+    done = subprocess.run([str(SCRIPT), "config", "--explain"], capture_output=True, text=True, check=False, env=plain)
     assert str(Settings.model_fields["chat_model"].description) in done.stdout
     assert "\x1b" not in done.stdout
 
@@ -438,7 +436,7 @@ def test_the_shell_completes(words: str, offered: str) -> None:
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split()) - 1),
     }
-    done = subprocess.run([str(SCRIPT)], capture_output=True, text=True, check=False, env={**os.environ, **asked})  # noqa: S603
+    done = subprocess.run([str(SCRIPT)], capture_output=True, text=True, check=False, env={**os.environ, **asked})
     assert offered in done.stdout.split()
 
 
@@ -446,7 +444,7 @@ def test_the_shell_completes(words: str, offered: str) -> None:
 
 
 def script(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(SCRIPT), *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+    return subprocess.run([str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
 
 
 def test_the_script_says_what_is_wrong_in_one_sentence() -> None:
@@ -466,5 +464,5 @@ def test_the_script_prints_json() -> None:
 def test_output_that_is_cut_off_is_no_error() -> None:
     """As with `dualmem config | head -1`."""
     command = f"'{SCRIPT}' config --json | head -1"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("{\n", "")

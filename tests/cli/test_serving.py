@@ -97,7 +97,7 @@ def test_ctrl_c_ends_it_although_its_input_is_open(tmp_path: Path) -> None:
     script.write_text(COMMAND, encoding="utf-8")
     names = {"DUALMEM_CHAT_MODEL": "local", "DUALMEM_EMBEDDING_MODEL": "local"}
     command = [sys.executable, str(script), "mcp", "--user", "ana", "--store", str(tmp_path / "store")]
-    with subprocess.Popen(  # noqa: S603
+    with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

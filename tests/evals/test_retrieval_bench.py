@@ -19,7 +19,7 @@ async def test_all_methods_are_measured_over_the_same_questions(locomo: Path, tm
 
     result = await measure_recall(
         load_benchmark("locomo", locomo),
-        source=source,  # type: ignore[arg-type]
+        source=source,  # type: ignore[arg-type] # one of the three literals
         ks=(1, 30),
         settings=load_settings(),
         embeddings=WordEmbeddings(),

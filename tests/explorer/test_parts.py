@@ -47,8 +47,8 @@ def test_a_lifeline_ends_where_a_memory_was_replaced(a_memory: Callable[..., Mem
 
 
 @given(
-    st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),  # noqa: DTZ001 - given a zone
-    st.one_of(st.none(), st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))),  # noqa: DTZ001
+    st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),
+    st.one_of(st.none(), st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))),
 )
 def test_what_is_drawn_stays_in_the_drawing(known: datetime, retired: datetime | None) -> None:
     memory = Memory(

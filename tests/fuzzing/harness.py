@@ -30,7 +30,7 @@ WORK = Path(tempfile.mkdtemp(prefix="dualmem-fuzz-"))
 
 atheris: Any = None
 if __name__ == "__main__" and not {"--list", "--check"} & set(sys.argv):
-    import atheris  # type: ignore[no-redef]
+    import atheris  # type: ignore[no-redef] # the stand-in for where it is not installed
 
 with atheris.instrument_imports(include=["dualmem"]) if atheris is not None else nullcontext():
     import dualmem.cli

@@ -26,7 +26,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     memory = Path("/dev/shm")  # noqa: S108 - only if it is there
     folder = Path(tempfile.mkdtemp(dir=memory)) if os.access(memory, os.W_OK) else tmp_path_factory.mktemp("crashes")
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, check=False, cwd=folder
         )
     finally:

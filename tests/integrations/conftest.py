@@ -132,7 +132,7 @@ def postgres() -> Iterator[str]:
             **whose,
         }
         kept = ("--pgdata", "data", "--username", "dualmem", "--pwfile", "password", "--auth", "scram-sha-256")
-        subprocess.run(  # noqa: S603 - the binaries that were found
+        subprocess.run(
             [str(binaries / "initdb"), *kept, "--encoding", "UTF8", "--no-sync"],
             check=True,
             stdout=subprocess.DEVNULL,
@@ -144,7 +144,7 @@ def postgres() -> Iterator[str]:
         settings = ("listen_addresses=127.0.0.1", f"port={port}", "unix_socket_directories=", "fsync=off")
         log = folder / "log.txt"
         with log.open("wb") as out:
-            process = subprocess.Popen(  # noqa: S603 - the binaries that were found
+            process = subprocess.Popen(
                 [str(binaries / "postgres"), "-D", "data", *(part for it in settings for part in ("-c", it))],
                 stdout=out,
                 **how,

@@ -86,7 +86,7 @@ async def test_a_run_that_failed_goes_on_where_it_was(
     failing = True
 
     async def fail(*given: Any) -> Any:
-        if failing and memory.resources.chat(memory.settings).model.calls("gate"):  # type: ignore[attr-defined]
+        if failing and memory.resources.chat(memory.settings).model.calls("gate"):  # type: ignore[attr-defined] # the scripted model's
             message = "the disk is away"
             raise StoreError(message)
         return await whole(*given)
@@ -273,7 +273,7 @@ def test_strict_checkpointers_read_the_states(tmp_path: Path) -> None:
 
         asyncio.run(main())
     """)
-    done = subprocess.run(  # noqa: S603 - our own script
+    done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
         cwd=tmp_path,

@@ -229,7 +229,7 @@ async def test_blank_statements_are_refused(talking: Callable[..., DualMem]) -> 
 
 def test_works_without_an_event_loop(talking: Callable[..., DualMem]) -> None:
     tools = by_name(talking())
-    agent = agent_with(tools["recall"].memory)  # type: ignore[attr-defined]
+    agent = agent_with(tools["recall"].memory)  # type: ignore[attr-defined] # our own tool's
     assert told(agent.invoke(calling("remember", statement="Ana lives in Porto."), context=Host("ana"))).text
     assert "Porto" in told(agent.invoke(calling("recall", question="Where?"), context=Host("ana"))).text
 

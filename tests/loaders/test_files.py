@@ -163,7 +163,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("options", [{"limit_sessions": 0}, {"limit_sessions": -3}, {"conversation_id": " "}])
 def test_arguments_are_checked(options: dict[str, object]) -> None:
     with pytest.raises(InputError, match="leave it out"):
-        load_file(SAMPLES / "plain.txt", **options)  # type: ignore[arg-type]
+        load_file(SAMPLES / "plain.txt", **options)  # type: ignore[arg-type] # options of many types
 
 
 def test_every_error_is_one_sentence(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_fenced_memories_are_taken_out_of_what_was_said() -> None:
     "fields",
     [
         {"timestamp": "2024-07-01T10:00:00"},
-        {"created_at": datetime(2024, 7, 1, 10)},  # noqa: DTZ001
+        {"created_at": datetime(2024, 7, 1, 10)},
         {"additional_kwargs": {"timestamp": "2024-07-01 10:00"}},
         {"response_metadata": {"timestamp": 1719820800}},
         {"timestamp": None, "metadata": {"created_at": "2024-07-01T08:00:00Z"}},

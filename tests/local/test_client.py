@@ -36,7 +36,7 @@ def test_it_works_in_one_event_loop_after_another(make_server: Make, events: Eve
     for _ in range(3):
         reply = asyncio.run(chat.ainvoke("hello"))
         assert reply.text == '{"ok": true}'
-    assert [event["started"] for event in events() if "started" in event] == [chat.server._process.pid]  # type: ignore[union-attr]
+    assert [event["started"] for event in events() if "started" in event] == [chat.server._process.pid]  # type: ignore[union-attr] # it has started
 
 
 @pytest.mark.usefixtures("_loopback")

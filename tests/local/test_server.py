@@ -163,7 +163,7 @@ def test_a_killed_parent_takes_the_server_with_it(make_server: Make, gguf: Path,
         f"server = LocalServer(Path({str(gguf)!r}), Path({str(tmp_path)!r}), program=Path({str(program)!r}))\n"
         "server.start()\nprint(server._process.pid, flush=True)\nsys.stdin.read()"
     )
-    parent = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+    parent = subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert parent.stdin is not None
     assert parent.stdout is not None
     served = int(parent.stdout.readline())

@@ -124,7 +124,7 @@ def test_questions_about_everything_are_told(question: str, everything: bool) ->
 
 
 async def planned(memory: DualMem, runtime_of: RuntimeOf, question: str, **state: Any) -> list[list[list[str]]]:
-    update = await plan({"user_id": "ana", "question": question, **state}, runtime_of(memory))  # type: ignore[typeddict-item]
+    update = await plan({"user_id": "ana", "question": question, **state}, runtime_of(memory))  # type: ignore[typeddict-item] # keys by name, from the caller
     assert update["wave"] == 0
     return [[[turn.text for turn in chunk.turns] for chunk in wave] for wave in update["waves"]]
 

@@ -29,7 +29,7 @@ from dualmem.testing import ScriptedChatModel
 Open = Callable[..., DualMem]
 RuntimeOf = Callable[..., Runtime[Context]]
 Make = Callable[..., Any]
-OWNER = {"user_id": "ana", "conversation_id": "chat"}
+OWNER: IngestionState = {"user_id": "ana", "conversation_id": "chat"}
 
 
 def extracted(*items: tuple[int, str]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ async def test_record_stores_the_turns_and_cuts_windows(
     open_memory: Open, runtime_of: RuntimeOf, chat_of: Make
 ) -> None:
     memory = open_memory(window_turns=2, window_overlap=1)
-    state: IngestionState = {**OWNER, "messages": chat_of("Ana: one", "Bot: two", "Ana: three")}  # type: ignore[typeddict-item]
+    state: IngestionState = {**OWNER, "messages": chat_of("Ana: one", "Bot: two", "Ana: three")}
     update = await record(state, runtime_of(memory))
     assert [[turn.text for turn in window.turns] for window in update["windows"]] == [["one", "two"], ["three"]]
     turns = await memory.resources.store.turns("ana")
@@ -197,7 +197,7 @@ async def test_dedupe_takes_the_readings_of_its_batch_in_order(
         WindowReading(2, (a_draft("Ana moved.", 2), a_draft("Ana moved.", 2)), ("chat-2",), repeated=1),
         WindowReading(1, (a_draft("of the batch before", 1),), ("chat-1",), (old,), ("old failure",)),
     ]
-    state: IngestionState = {**OWNER, "next_window": 2, "batch_windows": 2, "readings": readings}  # type: ignore[typeddict-item]
+    state: IngestionState = {**OWNER, "next_window": 2, "batch_windows": 2, "readings": readings}
     update = await dedupe(state, runtime_of(open_memory()))
     assert [draft.text for draft in update["drafts"]] == ["Ana moved.", "later news"]
     assert (update["batch_turn_ids"], update["next_window"]) == (["chat-2", "chat-3"], 4)
@@ -217,10 +217,10 @@ async def test_consolidate_gives_up_the_batch_when_the_model_is_down(
     open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft], chat_of: Make
 ) -> None:
     memory = open_memory(ScriptedChatModel(script={"consolidate": [ConnectionError("refused")]}))
-    await record({**OWNER, "messages": chat_of("Ana: one", "Ana: two")}, runtime_of(memory))  # type: ignore[typeddict-item]
+    await record({**OWNER, "messages": chat_of("Ana: one", "Ana: two")}, runtime_of(memory))
     first, second = await memory.resources.store.turns("ana")
     drafts = [from_turn(a_draft("Ana lives in Porto."), first), from_turn(a_draft("Ana lives in Faro."), second)]
-    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": [first.id]}  # type: ignore[typeddict-item]
+    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": [first.id]}
     update = await consolidate(state, runtime_of(memory))
     assert (update["working"], update["batch_turn_ids"]) == (WorkingSet(), [])
     assert set(update["given_up"]) == {first.id, second.id}
@@ -231,14 +231,14 @@ async def test_what_came_from_turns_that_were_forgotten_meanwhile_is_left_out(
     open_memory: Open, runtime_of: RuntimeOf, a_draft: Callable[..., Draft], chat_of: Make
 ) -> None:
     memory = open_memory()
-    await record({**OWNER, "messages": chat_of("Ana: one", "Ana: two")}, runtime_of(memory))  # type: ignore[typeddict-item]
+    await record({**OWNER, "messages": chat_of("Ana: one", "Ana: two")}, runtime_of(memory))
     gone, left = await memory.resources.store.turns("ana")
     of_both = a_draft("Ana owns a boat.").model_copy(
         update={"sources": (Source(turn_id=gone.id, quote="one"), Source(turn_id=left.id, quote="two"))}
     )
     await memory.forget(user_id="ana", turn_id=gone.id)
     drafts = [from_turn(a_draft("Ana lives in Porto."), gone), of_both]
-    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": [gone.id, left.id]}  # type: ignore[typeddict-item]
+    state: IngestionState = {**OWNER, "drafts": drafts, "batch_turn_ids": [gone.id, left.id]}
     update = await consolidate(state, runtime_of(memory))
     assert [one.text for one in update["working"].memories.values()] == ["Ana owns a boat."]
     assert [one.turn_ids for one in update["working"].memories.values()] == [(left.id,)]
@@ -251,7 +251,7 @@ def evolving(a_memory: Callable[..., Memory], **tally: int) -> IngestionState:
     working.add(a_memory("B", 2, text="Ana cancelled Rome."))
     working.add(a_memory("C", 3, text="Ana likes tea."))
     return {
-        **OWNER,  # type: ignore[typeddict-item]
+        **OWNER,
         "working": working,
         "group": ["B", "A", "C"],
         "tally": [IngestReceipt.model_validate({**OWNER, **tally})],

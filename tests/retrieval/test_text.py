@@ -144,7 +144,7 @@ from dualmem.retrieval.text import sparse_query
 print(json.dumps(sparse_query(["dog", "cat"]).indices))
 """
     seeds = [
-        subprocess.run(  # noqa: S603 - our own interpreter and script
+        subprocess.run(
             [sys.executable, "-c", script], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
         for seed in ("1", "2")

@@ -494,7 +494,7 @@ def test_overlap_and_distance() -> None:
 
 
 def test_naive_and_aware_intervals_compare() -> None:  # PITFALLS 21
-    naive = Interval(start=datetime(2023, 5, 7), end=datetime(2023, 5, 9))  # noqa: DTZ001 - what a caller may hold
+    naive = Interval(start=datetime(2023, 5, 7), end=datetime(2023, 5, 9))
     assert overlap(naive, MAY)
     assert describe(naive) == "7 May 2023 to 9 May 2023"
 

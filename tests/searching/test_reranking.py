@@ -155,7 +155,7 @@ async def test_a_cross_encoder_scores_each_text_with_the_question(monkeypatch: p
             return [float(len(set(query.split()) & set(text.split()))) for text in documents]
 
     fake = ModuleType("fastembed.rerank.cross_encoder")
-    fake.TextCrossEncoder = Counting  # type: ignore[attr-defined]
+    fake.TextCrossEncoder = Counting  # type: ignore[attr-defined] # a module made here
     monkeypatch.setitem(sys.modules, "fastembed.rerank.cross_encoder", fake)
     documents = [Document("a b", metadata={"place": 0}), Document("a b c", metadata={"place": 1})]
     ranked = CrossEncoder(name="known").compress_documents(documents, "b c")

@@ -51,7 +51,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
         log = folder / "log.txt"
         with log.open("wb") as out:
             command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser", "--no-reload"]
-            process = subprocess.Popen(  # noqa: S603 - langgraph's own command
+            process = subprocess.Popen(
                 [*command, "--config", str(config), "--port", str(port)],
                 cwd=config.parent,
                 env={**_clean_environment(folder), **environment},

@@ -64,7 +64,7 @@ def child(path: Path, work: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a process that opens the store at `path` and then does `work`."""
     code = textwrap.dedent(CHILD) + "\nasync def work():\n" + textwrap.indent(textwrap.dedent(work), "    ")
     code += "\nasyncio.run(main())\n"
-    return subprocess.Popen(  # noqa: S603 - this interpreter, this code
+    return subprocess.Popen(
         [sys.executable, "-c", code, str(path), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -159,7 +159,7 @@ def test_a_forked_process_cannot_use_its_parents_store(store_path: Path) -> None
     inline = "async def inline(call, *args, **kwargs):\n    return call(*args, **kwargs)\nasyncio.to_thread = inline\n"
     code = textwrap.dedent(CHILD) + inline + "async def work():\n" + textwrap.indent(textwrap.dedent(work), "    ")
     code += "\nasyncio.run(main())\n"
-    done = subprocess.run(  # noqa: S603 - this interpreter, this code
+    done = subprocess.run(
         [sys.executable, "-c", code, str(store_path)], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split("\n")[:4] == ["opened", "StoreError", "StoreLocked", "2"]
@@ -470,9 +470,7 @@ async def test_a_store_without_a_vector_that_is_needed_is_an_error(store_path: P
 
 def test_importing_the_backend_does_not_load_the_engine() -> None:
     code = "import sys, json, dualmem.stores.edge; print(json.dumps([m for m in sys.modules if 'qdrant' in m]))"
-    done = subprocess.run(  # noqa: S603 - this interpreter, this code
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == []
 
 

@@ -37,7 +37,7 @@ def outcome() -> dict[str, Any]:
     # Files in memory outlive a killed process as those on a disk do, and are written faster.
     folder = Path(tempfile.mkdtemp(dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [sys.executable, str(SCRIPT), str(folder), str(KILLS)],
             capture_output=True,
             text=True,

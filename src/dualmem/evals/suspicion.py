@@ -80,7 +80,7 @@ def _labelled(path: Path) -> Iterator[Sample]:
 
 def _statements(value: Any) -> Iterator[str]:
     """Yield the statements of LoCoMo's observations: pairs of a statement and the turns it comes from."""
-    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str):  # noqa: PLR2004
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str):  # noqa: PLR2004 - a pair
         yield clean_text(value[0])
     elif isinstance(value, list | dict):
         for inner in value.values() if isinstance(value, dict) else value:

@@ -61,12 +61,12 @@ def build_app(
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         return site.render("error.html", status=status, message=str(error), code=status)
 
-    async def unknown(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    async def unknown(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the framework's form
         status = getattr(error, "status_code", 404)
-        message = "There is no such page." if status == 404 else "This page cannot be asked for in this way."  # noqa: PLR2004
+        message = "There is no such page." if status == 404 else "This page cannot be asked for in this way."  # noqa: PLR2004 - HTTP's own number
         return site.render("error.html", status=status, message=message, code=status)
 
-    async def favicon(request: Request) -> Response:  # noqa: ARG001
+    async def favicon(request: Request) -> Response:  # noqa: ARG001 - the framework's form
         return RedirectResponse("/static/icon.svg", status_code=301)
 
     @asynccontextmanager

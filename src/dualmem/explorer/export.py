@@ -48,7 +48,7 @@ async def export(memory: DualMem, user_id: str, path: Path) -> int:
         user=user_id,
         row=row,
         # A sheet of this package, which no data is in; its hash is what the policy lets through.
-        style=Markup(style),  # noqa: S704
+        style=Markup(style),  # noqa: S704 - our own style sheet
         digest=_digest(style),
         made=datetime.now(UTC),
         store=memory.settings.store,

@@ -91,7 +91,7 @@ def halves(window: Window) -> tuple[Window, Window] | None:
     else:
         tokens = count_tokens(turns[0].text)
         pieces = split_turn(turns[0], tokens // 2) if tokens >= LEAST_TOKENS else []
-        if len(pieces) < 2:  # noqa: PLR2004
+        if len(pieces) < 2:  # noqa: PLR2004 - what is one piece cannot be cut
             return None
         turns, middle = tuple(pieces), len(pieces) // 2
     left = Window(window.number, turns[:middle], window.earlier)

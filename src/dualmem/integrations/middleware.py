@@ -97,12 +97,12 @@ class MemoryMiddleware(AgentMiddleware[MemoryState[ResponseT], ContextT, Respons
         self._futures: set[Future[None]] = set()
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
 
-    def before_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:  # noqa: ARG002
+    def before_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:  # noqa: ARG002 - the interface's form
         """Recall what the turn may need."""
         question = self._question(state)
         return wait_for(self._recalled(question, self._user())) if question else {"dualmem_context": ""}
 
-    async def abefore_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:  # noqa: ARG002
+    async def abefore_agent(self, state: MemoryState[ResponseT], runtime: Runtime[ContextT]) -> dict[str, Any] | None:  # noqa: ARG002 - the interface's form
         """Recall what the turn may need."""
         question = self._question(state)
         return await self._recalled(question, self._user()) if question else {"dualmem_context": ""}

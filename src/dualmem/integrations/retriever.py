@@ -61,7 +61,7 @@ class MemoryRetriever(BaseRetriever):
         self,
         query: str,
         *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - the interface's form
         k: int | None = None,
     ) -> list[Document]:
         return await self._found(query, user_of_run(self.user_id), k or self.k)
@@ -96,7 +96,7 @@ def vector_store(memory: DualMem, *, user_id: str) -> QdrantVectorStore:
 
     from dualmem.stores.qdrant import QdrantBackend  # noqa: PLC0415 - the client is heavy
 
-    backend = memory.resources.store._backend  # noqa: SLF001
+    backend = memory.resources.store._backend  # noqa: SLF001 - the adapter is of the same package
     if isinstance(backend, EncryptedBackend):
         message = "langchain-qdrant cannot read an encrypted store; use MemoryRetriever"
         raise ConfigurationError(message)
@@ -112,7 +112,7 @@ def vector_store(memory: DualMem, *, user_id: str) -> QdrantVectorStore:
     client: Any = UserClient(backend, clean_user_id(user_id))
     return QdrantVectorStore(
         client,
-        backend._name(MEMORIES),  # noqa: SLF001
+        backend._name(MEMORIES),  # noqa: SLF001 - the adapter is of the same package
         _Embeddings(memory),
         vector_name="semantic",
         content_payload_key="text",
@@ -175,7 +175,7 @@ class UserClient:
 
     def _ask(self, what: str, **arguments: Any) -> Any:
         async def ask() -> Any:
-            async with self._backend._session() as client:  # noqa: SLF001
+            async with self._backend._session() as client:  # noqa: SLF001 - the adapter is of the same package
                 return await getattr(client, what)(**arguments)
 
         return wait_for(ask())

@@ -118,7 +118,7 @@ class RecallTool(_MemoryTool):
         "Answer a question about the user from long-term memory: what they said, did, like, plan or decided in "
         "earlier conversations. Call it before saying that something is not known."
     )
-    args_schema: ClassVar[type[BaseModel]] = Question  # type: ignore[misc]
+    args_schema: ClassVar[type[BaseModel]] = Question  # type: ignore[misc] # a field there, one for all tools here
 
     def _run(self, question: str) -> tuple[str, Recollection]:
         return wait_for(self._recall(question, self._user()))
@@ -163,7 +163,7 @@ class RememberTool(_MemoryTool):
         "Store something about the user in long-term memory. Call it when the user asks to remember something, or "
         "tells something lasting about themselves. Never store what the user did not say."
     )
-    args_schema: ClassVar[type[BaseModel]] = Statement  # type: ignore[misc]
+    args_schema: ClassVar[type[BaseModel]] = Statement  # type: ignore[misc] # a field there, one for all tools here
 
     def _run(self, statement: str) -> tuple[str, IngestReceipt]:
         return wait_for(self._remember(statement, self._user()))
@@ -200,7 +200,7 @@ class ForgetTool(_MemoryTool):
         "Erase a memory for good, with the words it came from. Call it only when the user asks to forget something, "
         "with an id from list_memories."
     )
-    args_schema: ClassVar[type[BaseModel]] = MemoryId  # type: ignore[misc]
+    args_schema: ClassVar[type[BaseModel]] = MemoryId  # type: ignore[misc] # a field there, one for all tools here
 
     def _run(self, memory_id: str) -> tuple[str, list[ForgetReceipt]]:
         return wait_for(self._forget(memory_id, self._user()))
@@ -231,7 +231,7 @@ class ListMemoriesTool(_MemoryTool):
         "List what long-term memory holds about the user, with the ids that forget takes: the latest memories, or "
         "those about something."
     )
-    args_schema: ClassVar[type[BaseModel]] = Listing  # type: ignore[misc]
+    args_schema: ClassVar[type[BaseModel]] = Listing  # type: ignore[misc] # a field there, one for all tools here
 
     def _run(self, about: str = "", limit: int = 20) -> tuple[str, list[Memory]]:
         return wait_for(self._list(about, limit, self._user()))

@@ -164,7 +164,7 @@ def _moment(header: re.Match[str], *, day_first: bool) -> datetime | None:
         half = "p" if header["before"].strip() in _AFTERNOON else "a"
     hour = to_24_hours(int(header["hour"]), half)
     try:
-        return datetime(year, month, day, hour, int(header["minute"]), int(header["seconds"] or 0))  # noqa: DTZ001
+        return datetime(year, month, day, hour, int(header["minute"]), int(header["seconds"] or 0))  # noqa: DTZ001 - the zone is put to it by the caller
     except ValueError:
         return None
 

@@ -111,7 +111,7 @@ class LocalServer:
         }
         with tempfile.TemporaryFile() as log:
             # -P keeps the program's folder, whose modules have common names, out of the import path.
-            process = subprocess.Popen(  # noqa: S603 - this interpreter and a file of this package
+            process = subprocess.Popen(
                 [sys.executable, "-P", str(self._program)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

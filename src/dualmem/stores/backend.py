@@ -228,10 +228,10 @@ class Backend(Protocol):
     async def vectors(self, collection: str, ids: Sequence[str], name: str) -> dict[str, list[float]]:
         """Return a dense vector of those of `ids` that have it, normalised to length 1."""
 
-    async def count(self, collection: str, filter: Filter) -> int:  # noqa: A002
+    async def count(self, collection: str, filter: Filter) -> int:  # noqa: A002 - the field's term
         """Count exactly."""
 
-    async def facet(self, collection: str, field: str, filter: Filter) -> dict[str, int]:  # noqa: A002
+    async def facet(self, collection: str, field: str, filter: Filter) -> dict[str, int]:  # noqa: A002 - the field's term
         """Count points by the values of a keyword field, exactly; a list counts for each of its elements.
 
         Values that no point has are left out.
