@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from langgraph.runtime import Runtime
 
-from dualmem.cleaning import clean_user_id, is_blank
+from dualmem.cleaning import clean_text, clean_user_id, is_blank
 from dualmem.context import Context
 from dualmem.errors import EmptyConversation
 from dualmem.identity import turn_ids
@@ -75,7 +75,7 @@ async def record(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
 
 
 def _transcript(state: IngestionState) -> Transcript:
-    transcript, agent_id = transcript_of(state.get("transcript")), state.get("agent_id", "")
+    transcript, agent_id = transcript_of(state.get("transcript")), clean_text(str(state.get("agent_id") or ""))
     if transcript is not None:
         return transcript.model_copy(update={"agent_id": agent_id}) if agent_id else transcript
     messages, conversation_id = state.get("messages"), state.get("conversation_id") or DEFAULT_CONVERSATION

@@ -345,6 +345,15 @@ async def test_commit_writes_memories_and_marks_their_turns(
     assert (done.turns_stored, done.turns_pending, done.memories_made) == (2, 1, 1)
 
 
+@pytest.mark.parametrize(("given", "kept"), [("coach", "coach"), (None, ""), (7, "7"), ("co\x00ach", "coach")])
+async def test_any_agent_is_a_text(
+    open_memory: Open, runtime_of: RuntimeOf, chat_of: Make, given: Any, kept: str
+) -> None:
+    memory = open_memory()
+    await record({"user_id": "ana", "agent_id": given, "messages": chat_of("Ana: one")}, runtime_of(memory))
+    assert [turn.agent_id for turn in await memory.resources.store.turns("ana")] == [kept]
+
+
 async def test_an_embedding_model_that_is_down_leaves_the_turns_stored(
     open_memory: Open, runtime_of: RuntimeOf, chat_of: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

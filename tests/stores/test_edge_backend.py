@@ -114,6 +114,23 @@ async def test_a_second_process_is_told_what_to_do(store_path: Path, holder: sub
     await backend.close()
 
 
+async def test_a_second_process_changes_no_file_of_a_store_that_is_open(store_path: Path, specs: Any) -> None:
+    backend = EdgeBackend(store_path)
+    await backend.open(specs, create=True)
+    await backend.upsert("notes", [note(number, state="a") for number in range(300)])
+    seen = {path: path.stat().st_mtime_ns for path in store_path.rglob("*") if path.is_file()}
+    assert "StoreLocked" in await asyncio.to_thread(opens, store_path)
+    assert {path: path.stat().st_mtime_ns for path in store_path.rglob("*") if path.is_file()} == seen
+    # What it would have harmed shows at the next flush.
+    backend._shard("notes")._unflushed = edge_shard.FLUSH_AFTER
+    await backend.upsert("notes", [note(number, state="b") for number in range(300)])
+    await backend.close()
+    again = EdgeBackend(store_path)
+    assert await again.open(specs, create=False)
+    assert await again.count("notes", ALL) == 300
+    await again.close()
+
+
 async def test_the_last_to_close_lets_other_processes_in(store_path: Path, specs: Any) -> None:
     first, second = EdgeBackend(store_path), EdgeBackend(store_path.parent / "." / "store")
     assert await first.open(specs, create=False)
@@ -472,28 +489,3 @@ def test_importing_the_backend_does_not_load_the_engine() -> None:
     code = "import sys, json, dualmem.stores.edge; print(json.dumps([m for m in sys.modules if 'qdrant' in m]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == []
-
-
-async def test_a_second_process_changes_no_file_of_a_store_that_is_open(store_path: Path, specs: Any) -> None:
-    backend = EdgeBackend(store_path)
-    await backend.open(specs, create=True)
-    await backend.upsert("notes", [note(number, state="a") for number in range(300)])
-    code = (
-        "import asyncio, sys; from pathlib import Path; from dualmem.stores.edge import EdgeBackend\n"
-        "asyncio.run(EdgeBackend(Path(sys.argv[1])).open((), create=False))\n"
-        "asyncio.run(EdgeBackend(Path(sys.argv[1])).open((), create=True))"
-    )
-    seen = {path: path.stat().st_mtime_ns for path in store_path.rglob("*") if path.is_file()}
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code, str(store_path)], capture_output=True, text=True, check=False
-    )
-    assert "StoreLocked" in done.stderr
-    assert {path: path.stat().st_mtime_ns for path in store_path.rglob("*") if path.is_file()} == seen
-    # What it would have harmed shows at the next flush.
-    backend._shard("notes")._unflushed = edge_shard.FLUSH_AFTER
-    await backend.upsert("notes", [note(number, state="b") for number in range(300)])
-    await backend.close()
-    again = EdgeBackend(store_path)
-    assert await again.open(specs, create=False)
-    assert await again.count("notes", ALL) == 300
-    await again.close()
