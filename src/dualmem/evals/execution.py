@@ -30,7 +30,7 @@ from dualmem.evals.run_files import (
 )
 from dualmem.evals.runs import Judge, Limits, Run, Tally
 from dualmem.evals.samples import Benchmark, Sample
-from dualmem.evals.selection import select
+from dualmem.evals.selection import first_sessions, select
 from dualmem.evals.summary import latest, summarise
 from dualmem.evals.systems import Baseline, DualMemSystem, System
 from dualmem.memory import DualMem
@@ -58,6 +58,7 @@ class RunOptions:
     sample: int | None = None
     seed: int = 0
     limit: int | None = None
+    sessions: int | None = None
     adversarial: bool = False
     concurrency: int = 4
     budget: int | None = None
@@ -102,16 +103,18 @@ async def execute(
     settings = run_settings(
         options.dataset, options.preset, policy=options.policy, ablate=options.ablate, options=options.options
     )
-    settings = with_store(settings, options.stores or options.out / "stores")
+    settings = with_store(settings, options.stores or options.out / "stores", sessions=options.sessions)
+    if options.sessions is not None:
+        benchmark = first_sessions(benchmark, options.sessions)
     samples = _chosen(benchmark, options)
     run = _description(options, settings, benchmark, samples)
     open_run(options.out, run, resume=options.resume)
-    home = Path(settings.store).parent
+    remembers = system_of(options.preset) == "dualmem"
+    # What a baseline takes in fills no store, so that its account must not stand beside one.
+    home = Path(settings.store).parent if remembers else options.out
     async with DualMem(settings, chat_model=chat_model, embeddings=embeddings) as memory:
         context = Context(memory.settings, memory.resources)
-        system: System = (
-            DualMemSystem(memory) if system_of(options.preset) == "dualmem" else Baseline(context, options.preset)
-        )
+        system: System = DualMemSystem(memory) if remembers else Baseline(context, options.preset)
         judge = _judge(options, settings, context, chat_model, judge_model)
         work = Run(
             options.out,
@@ -184,6 +187,7 @@ def _description(
         "options": options_of(settings),
         "selection": {
             "conversations": options.conversations,
+            "sessions": options.sessions,
             "sample": options.sample,
             "seed": options.seed,
             "limit": options.limit,

@@ -126,12 +126,20 @@ def run_settings(
     return load_settings(**{**given, **(options or {})})
 
 
-def with_store(settings: Settings, stores: Path) -> Settings:
+def with_store(settings: Settings, stores: Path, *, sessions: int | None = None) -> Settings:
     """Return settings whose store is the one in `stores` for what they extract.
 
     Runs that differ only in how they answer share a store, and pay for its memories once.
+
+    Args:
+        settings: Of the run.
+        stores: The folder of all stores.
+        sessions: How many sessions of each conversation are taken in; None for all.
     """
-    return settings.override({"store": str(store_folder(stores, ingestion_fingerprint(settings)))})
+    name = ingestion_fingerprint(settings)
+    if sessions is not None:
+        name = f"{name}-{sessions}-sessions"
+    return settings.override({"store": str(store_folder(stores, name))})
 
 
 def ingestion_fingerprint(settings: Settings) -> str:

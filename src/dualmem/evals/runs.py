@@ -127,16 +127,29 @@ class Run:
         self.tally.failed = sum(finished[each.id].failed for each in self._samples if each.id in finished)
         self._update(self.tally)
         slots = asyncio.Semaphore(self._limits.concurrency)
-        for key in dict.fromkeys(sample.conversation for sample in todo):
+        # Few conversations are open at once, so that a limit is reached with questions answered, not with all taken in.
+        open_ones = asyncio.Semaphore(self._limits.concurrency)
+
+        async def about(key: str) -> None:
             asked = [sample for sample in todo if sample.conversation == key]
-            if any(sample.id not in answered for sample in asked):
-                if self._spent:
-                    return False
-                failure = await self._take_in(key)
-            else:
-                failure = ""
-            await asyncio.gather(*(self._one(sample, answered.get(sample.id), failure, slots) for sample in asked))
-        return not self._spent or self.tally.done >= self.tally.total
+            failure = ""
+            async with open_ones:
+                if any(sample.id not in answered for sample in asked):
+                    async with slots:
+                        if self._spent:
+                            return
+                        failure = await self._take_in(key)
+                await asyncio.gather(*(self._one(each, answered.get(each.id), failure, slots) for each in asked))
+
+        keys = dict.fromkeys(sample.conversation for sample in todo)
+        conversations = [asyncio.create_task(about(key)) for key in keys]
+        try:
+            await asyncio.gather(*conversations)
+        finally:
+            # After an error the others must not go on asking a memory that is being closed.
+            for each in conversations:
+                each.cancel()
+        return self.tally.done >= self.tally.total
 
     @property
     def _spent(self) -> bool:

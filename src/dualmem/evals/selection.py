@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dualmem.evals.samples import Sample
+from dualmem.evals.samples import Benchmark, Sample
+
+
+def first_sessions(benchmark: Benchmark, count: int) -> Benchmark:
+    """Return a benchmark over the first `count` sessions of each conversation.
+
+    Questions are kept whose evidence lies in those sessions as a whole; the others, and those that name no evidence,
+    are counted in `skipped`. Messages outside any session are kept.
+    """
+    transcripts = {}
+    known: dict[str, set[str | None]] = {}
+    for key, transcript in benchmark.transcripts.items():
+        sessions = list(dict.fromkeys(each.session for each in transcript.messages if each.session is not None))
+        beyond = set(sessions[count:])
+        kept = tuple(each for each in transcript.messages if each.session not in beyond)
+        transcripts[key] = transcript.model_copy(update={"messages": kept})
+        known[key] = {each.id for each in kept}
+    samples = tuple(
+        each for each in benchmark.samples if each.evidence and known[each.conversation].issuperset(each.evidence)
+    )
+    skipped = benchmark.skipped + Counter(
+        {f"question without all its evidence in the first {count} sessions": len(benchmark.samples) - len(samples)}
+    )
+    return replace(benchmark, samples=samples, transcripts=transcripts, skipped=skipped)
 
 
 def select(
