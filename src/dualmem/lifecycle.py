@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from dualmem.ordering import earlier, retirement
 from dualmem.records import Link, Memory, Relation
@@ -25,6 +25,9 @@ MIRROR: Mapping[Relation, Relation] = {
     "merged_into": "merges",
 }
 """What a relation is called from the other side."""
+
+CHAINED: Final[tuple[Relation, ...]] = ("supersedes", "superseded_by", "merges", "merged_into")
+"""The relations on which it depends whether a memory is in force."""
 
 AGAIN = "said again"
 """The reason of a link from a state to the same state, told later."""
@@ -62,11 +65,10 @@ class WorkingSet:
 
     def missing_links(self) -> list[str]:
         """Return the ids that links of chains and compact merges lead to and that are not loaded."""
-        relations: tuple[Relation, ...] = ("supersedes", "superseded_by", "merges", "merged_into")
         return [
             target
             for memory in self.memories.values()
-            for relation in relations
+            for relation in CHAINED
             for target in memory.linked(relation)
             if target not in self.memories
         ]
@@ -264,14 +266,14 @@ class WorkingSet:
         Returns:
             The ids of memories that became active again.
         """
-        was_active = {key for key, one in self.memories.items() if one.active}
-        for whole in self.memories[memory_id].linked("merged_into"):
-            self.remove(whole)
+        again = [key for whole in self.memories[memory_id].linked("merged_into") for key in self.remove(whole)]
         memory = self.memories[memory_id]
+        parts = [part for part in memory.linked("merges") if part in self.memories]
+        # What else may come into force is in one of these chains: a search through all would make removing many slow.
+        idle = [one.id for key in (memory_id, *parts) for one in self.chain(key) if not one.active]
         before, after = memory.linked("supersedes"), memory.linked("superseded_by")
         linked = [link for link in memory.links if link.target in self.memories]
         links = {link.target: self._unlink(memory_id, link.target, link.relation) for link in linked}
-        parts = [part for part in memory.linked("merges") if part in self.memories]
         seat = parts[0] if parts else None
         if seat is not None:
             # The older of the two takes the place back that it had given up.
@@ -291,7 +293,7 @@ class WorkingSet:
             self._put(self.memories[part].model_copy(update={"state": "active", "retired_at": None}))
         for one in (*parts, *before, *after):
             self._settle(one)
-        return [key for key, one in self.memories.items() if one.active and key not in was_active]
+        return [one for one in dict.fromkeys((*again, *idle)) if one in self.memories and self.memories[one].active]
 
     def drop_sources(self, memory_id: str, turn_ids: Collection[str]) -> None:
         """Take some turns out of a memory's provenance."""

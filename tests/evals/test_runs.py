@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from dualmem import DualMem
+from dualmem.config import load_settings
+from dualmem.context import Context
 from dualmem.errors import ConfigurationError, InputError, ModelUnavailable
 from dualmem.evals.comparing import compare
 from dualmem.evals.datasets import load_benchmark
 from dualmem.evals.execution import RunOptions, execute
-from dualmem.evals.run_files import ANSWERS, SAMPLES, read_lines, read_run, read_samples
-from dualmem.evals.runs import phases
+from dualmem.evals.prices import read_prices
+from dualmem.evals.run_files import ANSWERS, SAMPLES, Ingested, read_lines, read_run, read_samples
+from dualmem.evals.runs import Limits, Run, phases
+from dualmem.evals.systems import Baseline
+from dualmem.records import Transcript
 from dualmem.testing import ScriptedChatModel, WordEmbeddings
 
 pytest.importorskip("nltk")
@@ -182,6 +189,42 @@ async def test_runs_that_answer_differently_share_their_memories(go: Go, tmp_pat
     assert found["rows"]["tokens"]["better"] == 4
     with pytest.raises(InputError, match="no sample in common"):
         compare(read_samples(tmp_path / "run"), {})
+
+
+async def test_a_baseline_leaves_no_account_that_would_pass_for_memories(go: Go, tmp_path: Path) -> None:
+    stores = tmp_path / "stores"
+    await go(scripted(), preset="full-context", stores=stores)
+
+    model = scripted()
+    summary, _ = await go(model, out=tmp_path / "second", stores=stores)
+
+    assert model.calls("extract") == 2
+    assert summary["construct"]["conversations"] == 2
+
+
+async def test_conversations_are_taken_in_at_once(structmemeval: Path, tmp_path: Path) -> None:
+    benchmark = load_benchmark("structmemeval", structmemeval, task="state_tracking")
+    met = asyncio.Barrier(2)
+
+    class Waiting(Baseline):
+        async def take_in(self, key: str, transcript: Transcript) -> Ingested:
+            async with asyncio.timeout(30):
+                await met.wait()
+            return await super().take_in(key, transcript)
+
+    settings = load_settings(**MODELS)
+    async with DualMem(settings, chat_model=scripted(), embeddings=WordEmbeddings()) as memory:
+        system = Waiting(Context(memory.settings, memory.resources), "full-context")
+        run = Run(
+            *(tmp_path, tmp_path, benchmark, benchmark.samples, system),
+            judge=None,
+            model="scripted",
+            prices=read_prices(None),
+            limits=Limits(concurrency=2),
+        )
+        assert await run.run()
+
+    assert run.tally.done == len(benchmark.samples)
 
 
 @pytest.mark.parametrize("preset", ["full-context", "rag"])

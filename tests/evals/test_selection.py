@@ -7,11 +7,11 @@ import pytest
 
 from dualmem.config import load_settings
 from dualmem.errors import ConfigurationError
-from dualmem.evals.planning import ABLATIONS, ingestion_fingerprint, run_settings, system_of
+from dualmem.evals.planning import ABLATIONS, ingestion_fingerprint, run_settings, system_of, with_store
 from dualmem.evals.prices import read_prices
-from dualmem.evals.samples import Sample
-from dualmem.evals.selection import select
-from dualmem.records import Usage
+from dualmem.evals.samples import Benchmark, Sample
+from dualmem.evals.selection import first_sessions, select
+from dualmem.records import Message, Transcript, Usage
 
 SAMPLES = [
     Sample(f"{category}/{number}", f"chat-{number % 3}", "?", "!", category)
@@ -39,6 +39,34 @@ def test_conversations_and_a_limit_narrow_it() -> None:
 
     assert len(chosen) == 5
     assert {sample.conversation for sample in chosen} == {"chat-0"}
+
+
+def test_of_a_few_sessions_what_they_answer_is_asked() -> None:
+    messages = [
+        Message(id=f"m{session}", role="user", content="Hello.", session=f"session {session}") for session in range(3)
+    ]
+    transcript = Transcript(conversation_id="chat", messages=(*messages, Message(id="loose", role="user", content="x")))
+    wanted: dict[str, tuple[str, ...]] = {
+        "first": ("m0",),
+        "both": ("m0", "m1"),
+        "later": ("m1", "m2"),
+        "loose": ("loose",),
+        "unknown": (),
+    }
+    samples = tuple(Sample(name, "chat", "?", "!", "common", evidence) for name, evidence in wanted.items())
+    whole = Benchmark("locomo", samples, {"chat": transcript}, Counter({"broken": 1}))
+
+    part = first_sessions(whole, 2)
+
+    assert [each.id for each in part.samples] == ["first", "both", "loose"]
+    assert [each.id for each in part.transcripts["chat"].messages] == ["m0", "m1", "loose"]
+    assert part.skipped == {"broken": 1, "question without all its evidence in the first 2 sessions": 2}
+    assert first_sessions(whole, 3).transcripts == whole.transcripts
+
+
+def test_parts_of_conversations_have_a_store_of_their_own(tmp_path: Path) -> None:
+    settings = run_settings("locomo", "default", options={"chat_model": "any", "embedding_model": "words"})
+    assert with_store(settings, tmp_path, sessions=2).store != with_store(settings, tmp_path).store
 
 
 @pytest.mark.parametrize("name", ABLATIONS)

@@ -416,6 +416,7 @@ FILTERS: list[tuple[str, Filter, list[int]]] = [
     ("an instant", Filter((Condition("at", low=20.5, high=20.5),)), [2, 4]),
     ("integers", Filter((Condition("order", low=2, high=4.5),)), [2, 3, 4]),
     ("until, or at no time", Filter((Condition("at", high=20.5, or_missing=True),)), [1, 2, 4, 5, 6]),
+    ("another field in its place", Filter((Condition("at", low=5.5, high=20.5, instead="order"),)), [1, 2, 4, 6]),
     ("one value, or none at all", Filter((Condition("labels", any_of=("x",), or_missing=True),)), [1, 3, 4, 5, 6]),
     ("no value, or none at all", Filter((Condition("labels", any_of=(), or_missing=True),)), [3, 5, 6]),
     (

@@ -10,6 +10,7 @@ from typing import Final
 
 from dualmem.errors import NotFound, StoreError
 from dualmem.explorer.drawing import Span
+from dualmem.explorer.holding import held_page
 from dualmem.explorer.marking import Piece, marked
 from dualmem.explorer.views import PAGE, View, dated_in
 from dualmem.memory import DualMem
@@ -216,7 +217,7 @@ class Catalogue:
     async def page(self, view: View) -> tuple[list[Memory], int]:
         """Return a page of memories, and how many there are on all pages."""
         if view.held is not None:
-            return await self._held(view)
+            return await held_page(self._store, view, view.held)
         where = view.where()
         total = await self._store.listing.count(where)
         offset = (view.page - 1) * PAGE
@@ -226,15 +227,6 @@ class Catalogue:
             where, offset=offset, limit=PAGE, descending=not view.oldest_first
         )
         return memories, total
-
-    async def _held(self, view: View) -> tuple[list[Memory], int]:
-        """Return a page of what held at a time, by the rules by which memories are listed everywhere."""
-        there = await self.memory.memories(user_id=view.user_id, as_of=view.known, valid_at=view.held)
-        held = {memory.id for memory in there}
-        found = [memory for memory in await self._store.memories(view.where()) if memory.id in held]
-        if not view.oldest_first:
-            found.reverse()
-        return found[(view.page - 1) * PAGE : view.page * PAGE], len(found)
 
     async def portrait(self, user_id: str, memory_id: str) -> Portrait:
         """Return a memory with everything that explains it.

@@ -51,7 +51,8 @@ class Condition:
 
     Where several parts are given, all must hold. On a field that holds a list, `any_of` is met when one
     element is, `none_of` when no element is. A point without the field (or with null, or an empty list) meets
-    `none_of` and, with `or_missing`, everything, else nothing. An empty `any_of` is never met by a field.
+    `none_of` and, with `or_missing`, everything, else nothing; with `instead`, what the range says of that other field.
+    An empty `any_of` is never met by a field.
     """
 
     field: str
@@ -60,6 +61,7 @@ class Condition:
     low: float | None = None
     high: float | None = None
     or_missing: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

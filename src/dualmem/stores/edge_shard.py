@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -304,6 +305,10 @@ def _required(condition: Condition) -> list[qe.ConditionType]:
         parts.append(qe.FieldCondition(condition.field, range=closed))
     if parts and condition.or_missing:
         return [qe.Filter(should=[qe.Filter(must=parts), qe.IsEmptyCondition(condition.field)])]
+    if parts and condition.instead:
+        other = _required(replace(condition, field=condition.instead, instead=""))
+        missing = qe.Filter(must=[qe.IsEmptyCondition(condition.field), *other])
+        return [qe.Filter(should=[qe.Filter(must=parts), missing])]
     return parts
 
 

@@ -18,6 +18,9 @@ CountedField = Literal["user_id", "conversation_id", "state", "kind", "speaker",
 """A field of a memory whose values can be counted."""
 
 
+Place = tuple[float, int, str]
+"""A time in seconds, the position in the conversation, and the id: what settles a memory's place among others."""
+
 _EVER = -1e15
 """Seconds, before any time there is."""
 
@@ -71,20 +74,36 @@ class Listing:
             if descending
             else Condition(order_by, high=nextafter(first, -inf))
         )
-        inside = Condition(order_by, low=min(first, last), high=max(first, last))
         passed = await self._backend.count(MEMORIES, _narrowed(where, before))
-        near = await self._backend.scroll(MEMORIES, _narrowed(where, inside), ids_only=True)
-        places = await self._backend.retrieve(MEMORIES, [key for key, _ in near], fields=(order_by, "position"))
-        order = sorted(
-            places, key=lambda key: (places[key][order_by], places[key].get("position", 0), key), reverse=descending
-        )
-        ids = order[offset - passed : offset - passed + limit]
+        order = await self._between(where, order_by, min(first, last), max(first, last))
+        if descending:
+            order.reverse()
+        ids = [key for *_, key in order[offset - passed : offset - passed + limit]]
         found = await self._backend.retrieve(MEMORIES, ids)
         return [memory_from(key, found[key]) for key in ids if key in found]
 
     async def count(self, where: Filter) -> int:
         """Return how many memories meet `where`."""
         return await self._backend.count(MEMORIES, where)
+
+    async def ids(self, where: Filter) -> list[str]:
+        """Return the ids of the memories that meet `where`, in no order."""
+        return [key for key, _ in await self._backend.scroll(MEMORIES, where, ids_only=True)]
+
+    async def before(self, where: Filter, memory: Memory) -> int:
+        """Return how many of the memories that meet `where` come before `memory`, which need not, by `order_of`."""
+        place = order_of(memory)
+        told = place[0]
+        earlier = await self._backend.count(
+            MEMORIES, _narrowed(where, Condition("known_at", high=nextafter(told, -inf)))
+        )
+        return earlier + sum(other < place for other in await self._between(where, "known_at", told, told))
+
+    async def _between(self, where: Filter, order_by: TimeField, low: float, high: float) -> list[Place]:
+        """Return the places of the memories with a time from `low` to `high`, in order."""
+        near = await self.ids(_narrowed(where, Condition(order_by, low=low, high=high)))
+        found = await self._backend.retrieve(MEMORIES, near, fields=(order_by, "position"))
+        return sorted((row[order_by], row.get("position", 0), key) for key, row in found.items())
 
     async def values(self, field: CountedField, where: Filter) -> dict[str, int]:
         """Count the memories that meet `where` by the values of a field, the most frequent first.
@@ -105,6 +124,11 @@ class Listing:
     async def turn_count(self, user_id: str, states: Sequence[TurnState]) -> int:
         """Return how many turns of a user are in one of `states`."""
         return await self._backend.count(TURNS, of_user(user_id, is_any("state", *states)))
+
+
+def order_of(memory: Memory) -> Place:
+    """Return a memory's place in the order of when memories were told."""
+    return memory.known_at.timestamp(), memory.position, memory.id
 
 
 def _narrowed(where: Filter, condition: Condition) -> Filter:

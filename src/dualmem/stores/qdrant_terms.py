@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -84,6 +85,10 @@ def _required(condition: Condition) -> list[models.Condition]:
     if parts and condition.or_missing:
         missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=condition.field))
         return [models.Filter(should=[models.Filter(must=parts), missing])]
+    if parts and condition.instead:
+        missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=condition.field))
+        other = _required(replace(condition, field=condition.instead, instead=""))
+        return [models.Filter(should=[models.Filter(must=parts), models.Filter(must=[missing, *other])])]
     return parts
 
 
