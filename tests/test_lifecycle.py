@@ -422,7 +422,10 @@ def test_no_sequence_of_operations_breaks_an_invariant(
             continue
         before = dict(working.memories)
         if operation == "remove":
-            working.remove(str(left))
+            again = working.remove(str(left))
+            assert sorted(again) == sorted(
+                key for key, one in working.memories.items() if one.active and not before[key].active
+            )
         elif operation == "withdraw":
             working.withdraw(str(left))
         elif operation == "compact":
