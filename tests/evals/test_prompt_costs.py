@@ -26,6 +26,24 @@ def test_a_prefix_cache_holds_the_longest_beginning_sent_before() -> None:
     assert [cache.send(text) for text in ("abcd", "abxy", "zz", "abcz", "abcz")] == ["", "ab", "", "abc", "abcz"]
 
 
+async def test_without_observations_each_turn_is_a_memory(structmemeval: Path, tmp_path: Path) -> None:
+    benchmark = load_benchmark("structmemeval", structmemeval, task="state_tracking")
+
+    costs, sent = await measure_prompts(
+        benchmark,
+        benchmark.samples[:1],
+        settings=load_settings(preset="quality"),
+        embeddings=WordEmbeddings(),
+        folder=tmp_path / "store",
+        policies=("never",),
+    )
+
+    said = next(iter(benchmark.transcripts.values())).messages[0].content
+    assert [cost.calls for cost in costs] == [1.0]
+    assert said in sent["never"][0].text
+    assert [row["ratio"] for row in ratios(costs)] == [1.0]
+
+
 def test_prompts_that_share_their_beginning_are_hit_for_it() -> None:
     rules = "Rules about memories that are long enough to count. " * 20
     sent = through_cache(

@@ -1,7 +1,7 @@
 """What prompts cost, without a model: tokens of every gate policy, and what a prompt cache would have saved.
 
-The graphs run as they are, over turns (and LoCoMo's observations as memories), with a model that gives one fixed
-reply for each step. What is counted are the prompts it was sent.
+The graphs run as they are, with a model that gives one fixed reply for each step. What is counted are the prompts it
+was sent. Memories are a benchmark's own observations (LoCoMo); where it has none, each turn is one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dualmem.config import Settings
 from dualmem.context import Context, Resources
 from dualmem.evals.retrieval import fill
 from dualmem.evals.samples import Benchmark, Sample
+from dualmem.graphs.ingestion import build_ingestion_graph
 from dualmem.graphs.recall import build_recall_graph
 from dualmem.retrieval.text import count_tokens
 from dualmem.stores.store import open_backend
@@ -162,7 +163,7 @@ async def measure_prompts(
     sent: dict[str, list[SentPrompt]] = {}
     try:
         for key in dict.fromkeys(sample.conversation for sample in samples):
-            await fill(Context(settings, filling), key, benchmark)
+            await _remember(Context(settings, filling), key, benchmark)
         for policy in policies:
             for passes in (True, False):
                 if policy in {"never", "filter", "always"} and not passes:  # the gate's reply does not matter there
@@ -184,6 +185,15 @@ async def measure_prompts(
     finally:
         await filling.close()
     return costs, sent
+
+
+async def _remember(context: Context, key: str, benchmark: Benchmark) -> None:
+    if benchmark.observations:
+        await fill(context, key, benchmark)
+        return
+    given: Any = {"user_id": key, "transcript": benchmark.transcripts[key]}
+    options = context.settings.override({"strategy": "verbatim"})
+    await build_ingestion_graph(context.resources).ainvoke(given, context=options)
 
 
 def through_cache(prompts: Sequence[tuple[str, Sequence[BaseMessage]]]) -> list[SentPrompt]:
