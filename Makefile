@@ -4,7 +4,7 @@ UV := .uv/bin/uv
 RUN := $(UV) run --frozen --no-sync
 FUZZ_SECONDS ?= 60
 
-.PHONY: demo test test-local test-server test-browser test-postgres test-redact test-qdrant fuzz audit docs check format clean
+.PHONY: demo test test-local test-server test-browser test-postgres test-redact test-peers test-qdrant fuzz audit docs check format clean
 
 .uv/bin/uv:
 	$(PYTHON) -m venv .uv
@@ -28,6 +28,10 @@ FUZZ_SECONDS ?= 60
 
 .venv/.redact: .uv/bin/uv uv.lock pyproject.toml
 	$(UV) sync --frozen --quiet --inexact --extra redact
+	@touch $@
+
+.venv/.peers: .uv/bin/uv uv.lock pyproject.toml
+	$(UV) sync --frozen --quiet --inexact --extra peers
 	@touch $@
 
 .venv/.fuzz: .uv/bin/uv uv.lock pyproject.toml
@@ -64,6 +68,9 @@ test-postgres: .venv/.postgres ## Run the tests that start a Postgres server, wh
 
 test-redact: .venv/.redact ## Run the tests of redaction by Presidio, whose packages take some 200 MB
 	$(RUN) pytest -m redact tests/trust
+
+test-peers: .venv/.peers ## Run the tests that need mem0 and LangMem
+	$(RUN) pytest -m peers tests/evals
 
 test-qdrant: .venv/.tests ## Run several processes over the Qdrant server at DUALMEM_TEST_QDRANT_URL, or over a stand-in
 	$(RUN) pytest -m server tests/trust/test_crowds.py

@@ -100,7 +100,9 @@ def retrieval(
 def run_benchmark(
     dataset: Dataset,
     data: Data,
-    preset: Annotated[str, typer.Option(help="A preset, or a baseline: full-context, rag.")] = "default",
+    preset: Annotated[
+        str, typer.Option(help="A preset, a baseline (full-context, rag), or mem0, langmem.")
+    ] = "default",
     task: Task = None,
     policy: Annotated[str | None, typer.Option(help="Gate policy, over the preset's.")] = None,
     ablate: Annotated[list[str] | None, typer.Option(help="A part to take away; may be given several times.")] = None,

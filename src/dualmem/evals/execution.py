@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dualmem.context import Context
 from dualmem.errors import ConfigurationError
-from dualmem.evals.planning import options_of, run_settings, system_of, with_store
+from dualmem.evals.planning import options_of, peer_folder, run_settings, system_of, with_store
 from dualmem.evals.prices import read_prices
 from dualmem.evals.run_files import (
     INGESTION,
@@ -32,7 +33,7 @@ from dualmem.evals.runs import Judge, Limits, Run, Tally
 from dualmem.evals.samples import Benchmark, Sample
 from dualmem.evals.selection import first_sessions, select
 from dualmem.evals.summary import latest, summarise
-from dualmem.evals.systems import Baseline, DualMemSystem, System
+from dualmem.evals.systems import BASELINES, PEERS, Baseline, DualMemSystem, System
 from dualmem.memory import DualMem
 from dualmem.models import chat_name, embedding_name, make_chat
 
@@ -109,12 +110,10 @@ async def execute(
     samples = _chosen(benchmark, options)
     run = _description(options, settings, benchmark, samples)
     open_run(options.out, run, resume=options.resume)
-    remembers = system_of(options.preset) == "dualmem"
-    # What a baseline takes in fills no store, so that its account must not stand beside one.
-    home = Path(settings.store).parent if remembers else options.out
-    async with DualMem(settings, chat_model=chat_model, embeddings=embeddings) as memory:
+    async with DualMem(settings, chat_model=chat_model, embeddings=embeddings) as memory, AsyncExitStack() as stack:
         context = Context(memory.settings, memory.resources)
-        system: System = DualMemSystem(memory) if remembers else Baseline(context, options.preset)
+        system, home = _system(options, memory, context)
+        stack.push_async_callback(system.close)
         judge = _judge(options, settings, context, chat_model, judge_model)
         work = Run(
             options.out,
@@ -142,6 +141,19 @@ async def execute(
     summary["skipped"] = {reason: count for reason, count in benchmark.skipped.items() if count}
     (options.out / SUMMARY).write_text(json.dumps(summary, ensure_ascii=False, indent=2) + "\n", "utf-8")
     return summary, finished
+
+
+def _system(options: RunOptions, memory: DualMem, context: Context) -> tuple[System, Path]:
+    """Return what is measured, and the folder for the account of what it takes in: beside that itself."""
+    if options.preset in PEERS:
+        from dualmem.evals.peers import Peer  # noqa: PLC0415 - only where it is measured
+
+        stores = options.stores or options.out / "stores"
+        folder = peer_folder(memory.settings, options.preset, stores, sessions=options.sessions)
+        return Peer(context, options.preset, folder), folder
+    if options.preset in BASELINES:
+        return Baseline(context, options.preset), options.out
+    return DualMemSystem(memory), Path(memory.settings.store).parent
 
 
 def _chosen(benchmark: Benchmark, options: RunOptions) -> list[Sample]:

@@ -10,11 +10,11 @@ from typing import Any, Final
 from dualmem.config import Options, Settings, load_settings
 from dualmem.errors import ConfigurationError
 from dualmem.evals.run_files import fingerprint, prompt_hashes, store_folder
-from dualmem.evals.systems import BASELINES
+from dualmem.evals.systems import BASELINES, PEERS
 from dualmem.models import chat_name, embedding_name
 from dualmem.presets import PRESETS
 
-PRESET_NAMES: Final = (*PRESETS, *BASELINES)
+PRESET_NAMES: Final = (*PRESETS, *BASELINES, *PEERS)
 
 ABLATIONS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
@@ -83,12 +83,12 @@ _RECALL_PROMPTS: Final = frozenset(
 
 
 def system_of(preset: str) -> str:
-    """Return what a preset's name runs: `dualmem`, or a baseline.
+    """Return what a preset's name runs: `dualmem`, a baseline, or another library.
 
     Raises:
         ConfigurationError: There is no such preset.
     """
-    if preset in BASELINES:
+    if preset in {*BASELINES, *PEERS}:
         return preset
     if preset in PRESETS:
         return "dualmem"
@@ -136,10 +136,18 @@ def with_store(settings: Settings, stores: Path, *, sessions: int | None = None)
         stores: The folder of all stores.
         sessions: How many sessions of each conversation are taken in; None for all.
     """
-    name = ingestion_fingerprint(settings)
-    if sessions is not None:
-        name = f"{name}-{sessions}-sessions"
+    name = _of_sessions(ingestion_fingerprint(settings), sessions)
     return settings.override({"store": str(store_folder(stores, name))})
+
+
+def peer_folder(settings: Settings, peer: str, stores: Path, *, sessions: int | None = None) -> Path:
+    """Return where another library keeps what it took in through the models of `settings`."""
+    models = fingerprint({"chat": chat_name(settings), "embedding": embedding_name(settings)})
+    return stores / _of_sessions(f"{peer}-{models}", sessions)
+
+
+def _of_sessions(name: str, sessions: int | None) -> str:
+    return name if sessions is None else f"{name}-{sessions}-sessions"
 
 
 def ingestion_fingerprint(settings: Settings) -> str:

@@ -64,8 +64,8 @@ class SampleRecord(BaseModel):
     outcome: str = ""
     verdict: dict[str, Any] = {}
     degraded_reason: str = ""
-    evidence: tuple[str, ...] = ()
-    """What was presented as evidence: ids of the benchmark's own messages."""
+    evidence: tuple[str, ...] | None = ()
+    """What was presented as evidence: ids of the benchmark's own messages; None where that is not known."""
     wanted: tuple[str, ...] = ()
     """The evidence the benchmark names."""
     memory_ids: tuple[str, ...] = ()

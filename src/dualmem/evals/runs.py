@@ -216,7 +216,7 @@ class Run:
 
     async def _scored(self, sample: Sample, record: SampleRecord) -> SampleRecord:
         scores = text_scores(record.answer, sample.target, sample.category)
-        recall = evidence_recall(set(record.evidence), sample.evidence)
+        recall = None if record.evidence is None else evidence_recall(set(record.evidence), sample.evidence)
         if recall is not None:
             scores["evidence_recall"] = recall
         if self._judge is None:

@@ -6,7 +6,7 @@ All answer through the same prompt and the same model, so a difference is one of
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 BASELINES: Final = ("full-context", "rag")
 
+PEERS: Final = ("mem0", "langmem")
+"""Other libraries (`peers`)."""
+
 CHUNK_TOKENS: Final = 4096
 """Size of a chunk of the plain RAG baseline (D-Mem's table)."""
 
@@ -43,8 +46,8 @@ class Answered:
     outcome: str = "answered"
     verdict: Mapping[str, Any] = field(default_factory=dict)
     degraded_reason: str = ""
-    evidence: tuple[str, ...] = ()
-    """Ids of the benchmark's messages."""
+    evidence: tuple[str, ...] | None = ()
+    """Ids of the benchmark's messages; None where it is not known which were shown."""
     memory_ids: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -65,6 +68,9 @@ class System(Protocol):
         Raises:
             DualmemError: There is no answer.
         """
+
+    async def close(self) -> None:
+        """Release what it opened itself."""
 
 
 class DualMemSystem:
@@ -105,6 +111,9 @@ class DualMemSystem:
             timings=found.timings,
         )
 
+    async def close(self) -> None:
+        """Nothing: the memory is its owner's."""
+
 
 def _presented(found: Recollection, names: Mapping[str, str]) -> tuple[str, ...]:
     ids = [turn_id for item in found.evidence for turn_id in item.source_turn_ids]
@@ -140,23 +149,13 @@ class Baseline:
         started = time.perf_counter()
         chunks = await self._shown(self._chunks[sample.conversation], sample.question)
         turns = [turn for chunk in chunks for turn in chunk]
-        retrieved = time.perf_counter()
-        prompt = answer_prompt.render(
-            fence("evidence", turn_lines(turns, first=None)),
-            sample.question,
-            labels=[],
-            asked_at=sample.asked_at,
-            style=self.context.settings.answer_style,
+        evidence = tuple(turn.source_id for turn in turns if turn.source_id)
+        return await answer_from(
+            self.context, sample, turn_lines(turns, first=None), started=started, evidence=evidence
         )
-        reply = await self.context.chat.ask(prompt)
-        return Answered(
-            text=reply.value.answer.strip(),
-            outcome="answered" if reply.value.found else "not_answerable",
-            verdict={"policy": "never", "passed": True},
-            evidence=tuple(turn.source_id for turn in turns if turn.source_id),
-            usage=Usage.of(reply.calls),
-            timings={"retrieve": retrieved - started, "answer": time.perf_counter() - retrieved},
-        )
+
+    async def close(self) -> None:
+        """Nothing was opened."""
 
     async def _shown(self, chunks: list[list[Turn]], question: str) -> list[list[Turn]]:
         if self.kind == "full-context":
@@ -166,6 +165,40 @@ class Baseline:
         vectors = np.asarray(await self.context.embedder.documents([_text(chunk) for chunk in chunks]))
         query = np.asarray(await self.context.embedder.query(question))
         return [chunks[place] for place in sorted(dense_ranking(vectors, query)[:CHUNKS])]
+
+
+async def answer_from(
+    context: Context, sample: Sample, shown: Sequence[str], *, started: float, evidence: tuple[str, ...] | None = None
+) -> Answered:
+    """Answer a question from some lines, through the prompt that dualmem answers with.
+
+    Args:
+        context: Models and settings.
+        sample: What is asked.
+        shown: The lines that stand before the model.
+        started: When the search for it began, by `time.perf_counter`.
+        evidence: The benchmark's messages that are in it; None where that is not known.
+
+    Raises:
+        ModelError: There is no answer.
+    """
+    retrieved = time.perf_counter()
+    prompt = answer_prompt.render(
+        fence("evidence", shown),
+        sample.question,
+        labels=[],
+        asked_at=sample.asked_at,
+        style=context.settings.answer_style,
+    )
+    reply = await context.chat.ask(prompt)
+    return Answered(
+        text=reply.value.answer.strip(),
+        outcome="answered" if reply.value.found else "not_answerable",
+        verdict={"policy": "never", "passed": True},
+        evidence=evidence,
+        usage=Usage.of(reply.calls),
+        timings={"retrieve": retrieved - started, "answer": time.perf_counter() - retrieved},
+    )
 
 
 def as_turns(key: str, transcript: Transcript) -> list[Turn]:
