@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -104,7 +105,10 @@ async def test_a_library_is_given_pairs_and_answers_through_our_prompt(
 async def test_a_library_that_fails_leaves_its_samples_unscored(
     shelf: list[Shelf], locomo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Shelf, "add", lambda *_, **__: {}["memory"])
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("memory")
+
+    monkeypatch.setattr(Shelf, "add", fail)
     summary, _ = await execute(
         options("mem0", tmp_path / "run", limit=2),
         load_benchmark("locomo", locomo),
@@ -134,9 +138,8 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The benchmarks' model server, whose replies these libraries understand."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    from stub_server import StubServer
-
-    with StubServer("hash") as server:
+    server_module = import_module("stub_server")
+    with server_module.StubServer("hash") as server:
         server.reset(0.0)
         yield server.url
 
