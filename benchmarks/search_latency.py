@@ -1,13 +1,15 @@
 """Measure search in the embedded store: rankings, filters, lifecycle expansion and zoom, without the embedding call.
 
 Usage: python benchmarks/search_latency.py [--users 1] [--memories 10000] [--turns 10000] [--repeats 50] [--keep DIR]
-                                           [--peers PYTHON]
+           [--fill] [--peers PYTHON] [--libraries mem0 langmem simplemem]
 
-Memories and turns are sentences of made-up words whose frequencies fall as those of a language do, with random vectors
-of 384 numbers; every tenth memory is superseded by the next. With `--keep`, the store stays there, and is filled once.
-`--peers` names the Python of an environment with `peers.txt` installed; mem0 and LangMem then search as many memories
-of one user (peer_search.py). Prints JSON: median and 95th percentile in milliseconds, and beside them the engine's own
-time for the same rankings, which no search over this engine can be faster than.
+Memories, turns and questions are those of corpus.py; every tenth memory is superseded by the next. `--peers` names the
+Python of an environment with `peers.txt` installed; mem0, LangMem and SimpleMem then search as many memories of one
+user, with the same texts and vectors (peer_search.py). With `--keep`, all stores stay there, and are filled once;
+`--fill` fills them and searches nothing. Prints JSON: median and 95th percentile in milliseconds, and beside them the
+engine's own time for the same rankings, which no search over this engine can be faster than, and NumPy's for comparing
+a user's memories with the question one by one, which needs no engine. Bytes are those that the store takes on disk, and
+after the searches those of this process that are in memory, and of them those that no file holds.
 """
 
 from __future__ import annotations
@@ -15,15 +17,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from corpus import DIMENSION, Corpus, nearest
 from langchain_core.embeddings import Embeddings
 
 from dualmem.config import load_settings
@@ -34,43 +41,34 @@ from dualmem.searching.search import search
 from dualmem.stores.backend import Point
 from dualmem.stores.payload import MEMORIES, TURNS, memory_payload, memory_sparse, specs, turn_payload, turn_sparse
 
-DIMENSION = 384
 START = datetime(2024, 1, 1, tzinfo=UTC)
 BATCH = 500
+NEIGHBOURS = 4
+"""Turns on each side whose words are indexed with a turn."""
+WARM = 3
+"""Searches before those that count."""
+BLOCK = 512
+"""Bytes that `stat` counts blocks in."""
+
+CORPUS = Corpus()
+PEERS = ("mem0", "langmem", "simplemem")
 
 
-class RandomEmbeddings(Embeddings):
-    """Vectors that cost nothing."""
+class KnownVectors(Embeddings):
+    """The corpus's vectors, which are made once for each text: what a model would compute is not measured."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+    def __init__(self) -> None:
+        self._known: dict[str, list[float]] = {}
 
     def embed_query(self, text: str) -> list[float]:
-        """Return a random vector."""
-        return [self._random.gauss(0, 1) for _ in range(DIMENSION)]
+        """Return a text's vector."""
+        if text not in self._known:
+            self._known[text] = CORPUS.vector(text).tolist()
+        return self._known[text]
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return random vectors."""
+        """Return the texts' vectors."""
         return [self.embed_query(text) for text in texts]
-
-
-class Words:
-    """Sentences of words whose frequency falls with their rank (Zipf)."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        letters = "bcdfghklmnprstvz"
-        self._words = [
-            "".join(
-                self._random.choice(letters) + self._random.choice("aeiou") for _ in range(self._random.randint(2, 4))
-            )
-            for size in self._random.choices((2, 3, 4), k=20_000)
-        ]
-        self._weights = [1 / rank for rank in range(1, len(self._words) + 1)]
-
-    def sentence(self, count: int) -> str:
-        """Return a sentence of `count` words."""
-        return " ".join(self._random.choices(self._words, self._weights, k=count))
 
 
 def make_turn(user: str, number: int, text: str) -> Turn:
@@ -89,7 +87,7 @@ def make_turn(user: str, number: int, text: str) -> Turn:
     )
 
 
-def make_memory(user: str, number: int, text: str, turn_id: str) -> Memory:
+def make_memory(user: str, number: int, text: str, turns: int) -> Memory:
     """Make a memory; every tenth one is superseded by the next."""
     own, following, before = (stable_id("memory", user, str(number + step)) for step in (0, 1, -1))
     links: tuple[Link, ...] = ()
@@ -110,7 +108,7 @@ def make_memory(user: str, number: int, text: str, turn_id: str) -> Memory:
         entities=(f"entity {number % 300}",),
         known_at=START + timedelta(minutes=number),
         recorded_at=START,
-        sources=(Source(turn_id=turn_id, quote=text[:20]),),
+        sources=(Source(turn_id=stable_id("turn", user, str(number % max(1, turns))), quote=text[:20]),),
         state="superseded" if number % 10 == 0 else "active",
         retired_at=START + timedelta(days=400) if number % 10 == 0 else None,
         links=links,
@@ -118,53 +116,99 @@ def make_memory(user: str, number: int, text: str, turn_id: str) -> Memory:
     )
 
 
+def turn_points(user: str, seed: int, count: int) -> Iterator[Point]:
+    """Yield a user's turns as they are stored."""
+    texts = [text for some, _ in CORPUS.batches(count, words=14, seed=(2, seed)) for text in some]
+    known: dict[str, list[str]] = {}
+    place = 0
+    for some, vectors in CORPUS.batches(count, words=14, seed=(2, seed)):
+        first = max(0, place - NEIGHBOURS)
+        said = [
+            make_turn(user, first + step, text)
+            for step, text in enumerate(texts[first : place + len(some) + NEIGHBOURS])
+        ]
+        known = {turn.id: known[turn.id] for turn in said if turn.id in known}
+        for at, vector in enumerate(vectors, place - first):
+            turn = said[at]
+            words = turn_sparse(turn, said[max(0, at - NEIGHBOURS) : at], said[at + 1 : at + 1 + NEIGHBOURS], known)
+            vectors_of = {"semantic": vector.tolist(), "lexical": words}
+            yield Point(turn.id, {**turn_payload(turn), "indexed": "yes"}, vectors_of)
+        place += len(some)
+
+
+def memory_points(user: str, seed: int, count: int, turns: int) -> Iterator[Point]:
+    """Yield a user's memories as they are stored."""
+    numbered = enumerate(
+        pair for some in CORPUS.batches(count, words=11, seed=(1, seed)) for pair in zip(*some, strict=True)
+    )
+    for number, (text, vector) in numbered:
+        memory = make_memory(user, number, text, turns)
+        yield Point(memory.id, memory_payload(memory), {"semantic": vector.tolist(), **memory_sparse(memory)})
+
+
 async def fill(backend: Any, *, users: int, memories: int, turns: int) -> None:
-    """Write the points as the store does."""
-    words, vectors = Words(1), RandomEmbeddings(2)
+    """Write the points as the store does, in batches."""
     await backend.open(specs(DIMENSION), create=True)
-    for user in (f"user-{number}" for number in range(users)):
-        said = [make_turn(user, number, words.sentence(14)) for number in range(turns)]
-        known: dict[str, list[str]] = {}
-        points = [
-            Point(
-                turn.id,
-                {**turn_payload(turn), "indexed": "yes"},
-                {
-                    "semantic": vectors.embed_query(""),
-                    "lexical": turn_sparse(turn, said[max(0, place - 4) : place], said[place + 1 : place + 5], known),
-                },
-            )
-            for place, turn in enumerate(said)
-        ]
-        for start in range(0, len(points), BATCH):
-            await backend.upsert(TURNS, points[start : start + BATCH])
-        made = [
-            make_memory(user, number, words.sentence(11), said[number % len(said)].id if said else "none")
-            for number in range(memories)
-        ]
-        points = [
-            Point(memory.id, memory_payload(memory), {"semantic": vectors.embed_query(""), **memory_sparse(memory)})
-            for memory in made
-        ]
-        for start in range(0, len(points), BATCH):
-            await backend.upsert(MEMORIES, points[start : start + BATCH])
+    names = [f"user-{number}" for number in range(users)]
+    said = chain.from_iterable(turn_points(user, number, turns) for number, user in enumerate(names))
+    known = chain.from_iterable(memory_points(user, number, memories, turns) for number, user in enumerate(names))
+    for collection, points in ((TURNS, said), (MEMORIES, known)):
+        while batch := list(islice(points, BATCH)):
+            await backend.upsert(collection, batch)
 
 
-async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Fill a store and search it."""
-    resources = Resources(load_settings(store=str(folder / "store"), gate="never"), embeddings=RandomEmbeddings(3))
+def resident() -> dict[str, int]:
+    """Return the bytes of this process that are in memory, and of them those that no file holds."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
+    return {name: int(status[field].split()[0]) * 1024 for name, field in (("resident", "VmRSS"), ("own", "RssAnon"))}
+
+
+def on_disk(folder: Path) -> int:
+    """Return the bytes of all blocks that a folder's files take."""
+    return sum(file.stat().st_blocks * BLOCK for file in folder.rglob("*") if file.is_file())
+
+
+async def filled(options: argparse.Namespace, store: Path) -> dict[str, Any]:
+    """Fill a store that does not exist yet."""
+    resources = Resources(load_settings(store=str(store), gate="never"), embeddings=KnownVectors())
+    started, computed = time.perf_counter(), time.process_time()
+    await fill(resources.store._backend, users=options.users, memories=options.memories, turns=options.turns)
+    # The identity of the store is written once.
+    await resources.store.open(create=True)
+    await resources.close()
+    return {
+        "fill_seconds": round(time.perf_counter() - started, 1),
+        "fill_cpu_seconds": round(time.process_time() - computed, 1),
+        "disk": on_disk(store),
+        **resident(),
+    }
+
+
+def scanned(options: argparse.Namespace, questions: list[str]) -> float:
+    """Return the median milliseconds in which NumPy compares one user's memories with a question."""
+    rows = CORPUS.batches(options.memories, words=11, seed=(1, 0))
+    vectors = np.concatenate([vectors for _, vectors in rows])
+    wall = []
+    for question in questions:
+        vector = CORPUS.vector(question)
+        begun = time.perf_counter()
+        nearest(vectors, vector)
+        wall.append(time.perf_counter() - begun)
+    return round(statistics.median(wall[WARM:]) * 1000, 2)
+
+
+async def measure(options: argparse.Namespace, store: Path) -> dict[str, Any]:
+    """Search a filled store."""
+    resources = Resources(load_settings(store=str(store), gate="never"), embeddings=KnownVectors())
     context = Context(resources.settings, resources)
     backend = context.store._backend
     started = time.perf_counter()
-    if not (folder / "store").exists():
-        await fill(backend, users=options.users, memories=options.memories, turns=options.turns)
-    filled = time.perf_counter() - started
-    # The identity of the store is written once.
-    await context.store.open(create=True)
-    words = Words(4)
-    questions = [f"What did Ana say about {words.sentence(5)}?" for _ in range(options.repeats + 3)]
+    await context.store.open(create=False)
+    opened = time.perf_counter() - started
+    questions = CORPUS.questions(options.repeats + WARM)
     wall: list[float] = []
     engine: list[float] = []
+    computed: list[float] = []
     rank = type(backend).rank
 
     async def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -178,37 +222,47 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     type(backend).rank = timed
     try:
         for number, question in enumerate(questions):
-            user = f"user-{number % options.users}"
+            user = f"user-{number * 7919 % options.users}"
             await context.embedder.query(question)
             spent[0] = 0.0
-            begun = time.perf_counter()
+            begun, busy = time.perf_counter(), time.process_time()
             found = await search(context, user, question)
             wall.append(time.perf_counter() - begun)
+            computed.append(time.process_time() - busy)
             engine.append(spent[0])
             assert found.units
+        used = resident()
     finally:
         type(backend).rank = rank
         await resources.close()
-    wall, engine = wall[3:], engine[3:]
+    wall, engine, computed = wall[WARM:], engine[WARM:], computed[WARM:]
     return {
         "library": "dualmem",
         "users": options.users,
         "memories_of_each": options.memories,
         "turns_of_each": options.turns,
         "searches": len(wall),
+        "found": len(found.units),
         "median_ms": round(statistics.median(wall) * 1000, 2),
         "p95_ms": round(statistics.quantiles(wall, n=20)[-1] * 1000, 2),
+        "cpu_ms": round(statistics.median(computed) * 1000, 2),
         "engine_median_ms": round(statistics.median(engine) * 1000, 2),
-        "fill_seconds": round(filled, 1),
+        "numpy_scan_ms": scanned(options, questions),
+        "open_seconds": round(opened, 2),
+        "disk": on_disk(store),
+        **used,
     }
 
 
-def with_peer(options: argparse.Namespace, library: str) -> None:
+def with_peer(options: argparse.Namespace, library: str, folder: Path) -> None:
     """Have another library search, in its own environment."""
     script = Path(__file__).with_name("peer_search.py")
     command = [options.peers, str(script), "--library", library, "--memories", str(options.memories)]
+    command += ["--folder", str(folder), "--repeats", str(options.repeats), *(["--fill"] if options.fill else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(done.stdout.strip() if done.returncode == 0 else f"{library}: {done.stderr[-2000:]}", flush=True)
+    if done.returncode:
+        sys.exit(f"{library}: {done.stderr[-2000:]}")
+    print(done.stdout.splitlines()[-1], flush=True)
 
 
 def main() -> None:
@@ -218,13 +272,25 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=10_000, help="of each user")
     parser.add_argument("--turns", type=int, default=10_000, help="of each user")
     parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--keep", type=Path, help="where the filled store stays")
+    parser.add_argument("--keep", type=Path, help="where the filled stores stay")
+    parser.add_argument("--fill", action="store_true", help="fill what --keep does not hold yet, and search nothing")
     parser.add_argument("--peers", help="Python of an environment with peers.txt")
+    parser.add_argument("--libraries", nargs="+", choices=PEERS, default=PEERS, help="other libraries to search with")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="dualmem-search-") as folder:
-        print(json.dumps(asyncio.run(measure(options, options.keep or Path(folder)))), flush=True)
-    for library in ("mem0", "langmem") if options.peers else ():
-        with_peer(options, library)
+    with tempfile.TemporaryDirectory(prefix="dualmem-search-") as temporary:
+        folder = options.keep or Path(temporary)
+        store = folder / f"dualmem-{options.users}-{options.memories}-{options.turns}"
+        if not store.exists():
+            try:
+                row = asyncio.run(filled(options, store))
+            except BaseException:
+                shutil.rmtree(store, ignore_errors=True)
+                raise
+            print(json.dumps({"library": "dualmem", "store": store.name, **row}), flush=True)
+        if not options.fill:
+            print(json.dumps(asyncio.run(measure(options, store))), flush=True)
+        for library in options.libraries if options.peers else ():
+            with_peer(options, library, folder)
 
 
 if __name__ == "__main__":
