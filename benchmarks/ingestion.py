@@ -1,11 +1,13 @@
 """Measure how a conversation is remembered: model calls, calls in sequence, tokens and time, beside other libraries.
 
-Usage: python benchmarks/ingestion.py LOCOMO_FILE [--sessions 4] [--latencies 0 0.2] [--peers PYTHON]
+Usage: python benchmarks/ingestion.py LOCOMO_FILE [--sessions 4] [--latencies 0 0.2] [--repeats 1]
+                                                       [--peers PYTHON]
 
 Every library reads the same messages and asks the same stub server (stub_server.py), whose embeddings are warm after a
 first round that is not reported. `--peers` names the Python of an environment with `peers.txt` installed. A JSON line
-for each library, pattern and latency. `limit_s` is the number of calls in sequence times the latency: no ingestion that
-asks these calls in this order can take less. `under_way_s` is how long a call was under way as the server saw it.
+for each library, pattern and latency, with the medians of `--repeats` rounds, in each of which all have their turn.
+`limit_s` is the number of calls in sequence times the latency: no ingestion that asks these calls in this order can
+take less. `under_way_s` is how long a call was under way as the server saw it.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,7 @@ from dualmem import DualMem, load_settings
 from dualmem.loaders import load_file
 from dualmem.records import Transcript
 
-PEERS = ("mem0", "langmem per pair", "langmem per session")
+PEERS = ("mem0", "langmem per pair", "langmem per session", "simplemem")
 
 
 def memory_at(url: str, store: Path, **options: Any) -> DualMem:
@@ -89,6 +93,22 @@ def plain(parts: list[Transcript]) -> list[list[dict[str, str]]]:
     ]
 
 
+def middle(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the rounds of one library came to."""
+    walls = [row["wall_s"] for row in rows]
+    wall, cpu = statistics.median(walls), statistics.median(row["cpu_s"] for row in rows)
+    limit = rows[0]["in_sequence"] * rows[0]["latency_s"]
+    return {
+        **rows[0],
+        "rounds": len(rows),
+        "wall_s": round(wall, 3),
+        "fastest_s": round(min(walls), 3),
+        "cpu_s": round(cpu, 3),
+        "limit_s": round(limit, 3),
+        "ratio": round(wall / limit, 2) if limit else None,
+    }
+
+
 def measure(options: argparse.Namespace) -> None:
     """Measure every library at every latency and print."""
     (transcript, *_) = load_file(options.file, limit_sessions=options.sessions)
@@ -107,29 +127,27 @@ def measure(options: argparse.Namespace) -> None:
         def once(library: str, latency: float, number: int) -> dict[str, Any]:
             server.reset(latency)
             if library in patterns:
-                place = folder / f"{library.replace(' ', '-')}-{number}"
+                place = folder / f"{library.replace(' ', '-')}-{latency}-{number}"
                 found = runner.run(remember(server.url, patterns[library], place))
             else:
                 found = remember_with_peer(options, library, server.url, messages)
             counted = server.summary()
-            limit = counted["in_sequence"] * latency
             return {
                 "library": library,
                 "messages": len(transcript.messages),
                 "memories": found["memories"],
-                "wall_s": round(found["seconds"], 3),
-                "cpu_s": round(found["cpu"], 3),
-                "limit_s": round(limit, 3),
-                "ratio": round(found["seconds"] / limit, 2) if limit else None,
+                "wall_s": found["seconds"],
+                "cpu_s": found["cpu"],
                 **counted,
             }
 
         libraries = [*patterns, *(PEERS if options.peers else ())]
         for library in libraries:
             once(library, 0.0, -1)
-        for number, latency in enumerate(options.latencies):
-            for library in libraries:
-                print(json.dumps(once(library, latency, number)), flush=True)
+        for latency in options.latencies:
+            rounds = [[once(library, latency, number) for library in libraries] for number in range(options.repeats)]
+            for rows in zip(*rounds, strict=True):
+                print(json.dumps(middle(rows)), flush=True)
 
 
 def main() -> None:
@@ -138,6 +156,7 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="a conversation of LoCoMo")
     parser.add_argument("--sessions", type=int, default=4)
     parser.add_argument("--latencies", type=float, nargs="+", default=[0.0, 0.2], help="seconds of a model call")
+    parser.add_argument("--repeats", type=int, default=1, help="rounds at each latency")
     parser.add_argument("--peers", help="Python of an environment with peers.txt installed")
     measure(parser.parse_args())
 

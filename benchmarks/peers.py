@@ -3,16 +3,20 @@
 Usage: PYTHON benchmarks/peers.py --library mem0 --url URL --messages FILE
 
 Every library is used as its own documentation shows: mem0 is given pairs of messages and keeps an embedded Qdrant;
-LangMem's store manager is given pairs or sessions and keeps LangGraph's in-memory store. Building them and one first
-call of the embedding model are not in the time. Prints JSON: seconds, seconds of computing, and memories stored.
+LangMem's store manager is given pairs or sessions and keeps LangGraph's in-memory store; SimpleMem is given all
+messages at once and keeps LanceDB. Its parts are put together here as its `SimpleMemSystem` does, since that loads an
+embedding model with PyTorch. Building them and one first call of the embedding model are not in the time. Prints JSON:
+seconds, seconds of computing, and memories stored.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -79,17 +83,63 @@ async def with_langmem(url: str, parts: Sessions) -> dict[str, Any]:
     return {"seconds": seconds, "cpu": cpu, "memories": len(store.search(("memories", USER), limit=10_000))}
 
 
+class ServedVectors:
+    """Embeddings of the server, in the form that SimpleMem asks for."""
+
+    dimension = DIMENSION
+
+    def __init__(self, url: str) -> None:
+        from openai import OpenAI
+
+        self._client = OpenAI(base_url=url, api_key="none")
+
+    def encode_documents(self, texts: list[str]) -> Any:
+        """Return an array of vectors."""
+        import numpy as np
+
+        found = self._client.embeddings.create(model="all-MiniLM-L6-v2", input=texts)
+        return np.array([one.embedding for one in found.data], np.float32)
+
+
+def with_simplemem(url: str, sessions: Sessions, folder: Path) -> dict[str, Any]:
+    """Remember with SimpleMem, all messages in one call."""
+    from simplemem.core.memory_builder import MemoryBuilder
+    from simplemem.database.vector_store import VectorStore
+    from simplemem.models.memory_entry import Dialogue
+    from simplemem.utils.llm_client import LLMClient
+
+    vectors = ServedVectors(url)
+    store = VectorStore(db_path=str(folder / "lancedb"), embedding_model=vectors)
+    model = LLMClient(api_key="none", model="stub", base_url=url, use_streaming=False)
+    builder = MemoryBuilder(model, store)
+    spoken = [message["content"].partition(": ") for session in sessions for message in session]
+    dialogues = [
+        Dialogue(dialogue_id=number, speaker=speaker, content=text)
+        for number, (speaker, _, text) in enumerate(spoken, 1)
+    ]
+    vectors.encode_documents(["size"])
+    started, computed = time.perf_counter(), time.process_time()
+    builder.add_dialogues(dialogues)
+    builder.process_remaining()
+    seconds, cpu = time.perf_counter() - started, time.process_time() - computed
+    return {"seconds": seconds, "cpu": cpu, "memories": store.table.count_rows()}
+
+
+IN_FOLDER = {"mem0": with_mem0, "simplemem": with_simplemem}
+
+
 def main() -> None:
     """Read the options, remember, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", choices=("mem0", "langmem per pair", "langmem per session"), required=True)
+    parser.add_argument("--library", choices=(*IN_FOLDER, "langmem per pair", "langmem per session"), required=True)
     parser.add_argument("--url", required=True)
     parser.add_argument("--messages", type=Path, required=True)
     options = parser.parse_args()
     sessions: Sessions = json.loads(options.messages.read_text(encoding="utf-8"))
-    if options.library == "mem0":
-        with tempfile.TemporaryDirectory(prefix="peer-") as folder:
-            found = with_mem0(options.url, sessions, Path(folder))
+    if options.library in IN_FOLDER:
+        # SimpleMem prints what it does.
+        with tempfile.TemporaryDirectory(prefix="peer-") as folder, contextlib.redirect_stdout(sys.stderr):
+            found = IN_FOLDER[options.library](options.url, sessions, Path(folder))
     else:
         parts = pairs(sessions) if options.library == "langmem per pair" else sessions
         found = asyncio.run(with_langmem(options.url, parts))

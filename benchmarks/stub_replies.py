@@ -24,6 +24,7 @@ _NUMBERED = re.compile(r"^\[(\d+)\] ([^:\n]+): (.*)$", re.MULTILINE)
 _LABELLED = re.compile(r"^\[([A-Z]+\d*)\] (.*)$", re.MULTILINE)
 _NEW = re.compile(r"^New (\d+): ", re.MULTILINE)
 _FACT = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
+_SIMPLEMEM = "[Current Window Dialogues]"
 _COMMON_WORDS = """
 a about all an and any are as at be been by did do does for from had has have he her his how i in is it its me my of on
 or say she so that the their them they this to was we were what when where which who why will with you
@@ -61,6 +62,8 @@ def reply_to(messages: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> 
         return {"role": "assistant", "content": None, "tool_calls": _tool_calls(last, body["tools"])}
     if "## New Messages" in last:
         return _message({"memory": _mem0(last)})
+    if _SIMPLEMEM in last:
+        return _message(_simplemem(last))
     return _message(_RULES[step_of(messages, body)](last, _schema(body)))
 
 
@@ -75,6 +78,8 @@ def step_of(messages: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> s
         return "langmem"
     if "## New Messages" in last:
         return "mem0"
+    if _SIMPLEMEM in last:
+        return "simplemem"
     for step, mark in STEPS.items():
         if mark in last and step in _RULES:
             return step
@@ -90,7 +95,7 @@ def text_of(message: Mapping[str, Any]) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
-def _message(value: Mapping[str, Any]) -> dict[str, Any]:
+def _message(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"role": "assistant", "content": json.dumps(value, ensure_ascii=False)}
 
 
@@ -192,6 +197,11 @@ def _mem0(last: str) -> list[dict[str, Any]]:
     shown = last.partition("## New Messages\n")[2].partition("\n\n## ")[0]
     facts = [fact for line in shown.splitlines() if (fact := _spoken(line.partition(": ")[2]))]
     return [{"id": str(place), "text": fact, "attributed_to": "user"} for place, fact in enumerate(facts)]
+
+
+def _simplemem(last: str) -> list[dict[str, Any]]:
+    shown = last.partition(_SIMPLEMEM)[2].partition("\n\n[Requirements]")[0]
+    return [{"lossless_restatement": fact, "keywords": []} for line in shown.splitlines() if (fact := _spoken(line))]
 
 
 def _spoken(line: str) -> str:
