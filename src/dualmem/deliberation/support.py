@@ -11,32 +11,25 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 from dualmem.records import Answer, Fact, PackedContext, Turn
 from dualmem.retrieval.text import tokens
 from dualmem.retrieval.times import find
 from dualmem.state import Chunk
 
-_FRAME = frozenset(
-    tokens(
-        "name names time times date day days week month year years age hour moment kind type sort thing things way "
-        "number amount person people someone somebody anyone place exactly exact currently now recently usually "
-        "many much long often old last first ever never all every each list total say said tell told mention mentioned "
-        "talk talked know known think thought call called go goes going went gone get got make made take took taken "
-        "come came happen happened give gave given use used find found please answer question remember"
-    )
-) | frozenset(
-    token
-    for words in (
-        "der Name von ist heißt Zeit Datum Tag Woche Monat Jahr Art Sache Person Ort genau viel viele lange oft alt "
-        "gesagt sagte erzählt erwähnt machen gemacht gehen ging",
-        "le nom de est quel heure date jour semaine mois année genre chose personne endroit combien souvent dit faire "
-        "fait aller",
-        "el nombre de es cuál hora fecha día semana mes año tipo cosa persona lugar cuántos dijo hacer hecho ir",
-    )
-    for token in tokens(words)
+_FRAME_WORDS = (
+    "name names time times date day days week month year years age hour moment kind type sort thing things way "
+    "number amount person people someone somebody anyone place exactly exact currently now recently usually "
+    "many much long often old last first ever never all every each list total say said tell told mention mentioned "
+    "talk talked know known think thought call called go goes going went gone get got make made take took taken "
+    "come came happen happened give gave given use used find found please answer question remember",
+    "der Name von ist heißt Zeit Datum Tag Woche Monat Jahr Art Sache Person Ort genau viel viele lange oft alt "
+    "gesagt sagte erzählt erwähnt machen gemacht gehen ging",
+    "le nom de est quel heure date jour semaine mois année genre chose personne endroit combien souvent dit faire "
+    "fait aller",
+    "el nombre de es cuál hora fecha día semana mes año tipo cosa persona lugar cuántos dijo hacer hecho ir",
 )
-"""Words that say which form an answer has ("the name of", "how many days"), or next to nothing."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SPACED = re.compile(r"^[A-Za-z\u00c0-\u024f\u0370-\u052f\u1e00-\u1fff]+$")
 _SAME_LANGUAGE = 0.5
@@ -45,6 +38,15 @@ _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 """Dates are left out, not counted from; "last Friday" is one from any day."""
 _OTHER_WORDS = 0.5
 """Share of an answer's own words that must stand in its source turns."""
+
+
+@cache
+def _frame() -> frozenset[str]:
+    """Return the tokens that say which form an answer has ("the name of", "how many days"), or next to nothing.
+
+    On first use: cutting a text into tokens the first time takes longer than importing most of the package.
+    """
+    return frozenset(token for words in _FRAME_WORDS for token in tokens(words))
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def telling_words(question: str, speakers: Collection[str]) -> frozenset[str]:
 
     Not among them: who speaks in every turn, dates, and words that only say which form the answer has.
     """
-    return _own_words(question, speakers) - _FRAME
+    return _own_words(question, speakers) - _frame()
 
 
 def _own_words(text: str, speakers: Collection[str]) -> frozenset[str]:
@@ -149,7 +151,7 @@ def doubt(
 
 def _says(texts: Iterable[str], answer: str, question: str, speakers: Collection[str]) -> bool:
     """Whether `texts` hold most of the words that an answer adds to its question; true where it adds none."""
-    own = _own_words(answer, speakers) - _own_words(question, speakers) - _FRAME
+    own = _own_words(answer, speakers) - _own_words(question, speakers) - _frame()
     said = {token for text in texts for token in tokens(text)}
     return len(own & said) >= _OTHER_WORDS * len(own)
 

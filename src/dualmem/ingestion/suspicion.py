@@ -10,15 +10,15 @@ import base64
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from dualmem.ingestion.suspicion_languages import LANGUAGE_RULES
-from dualmem.ingestion.suspicion_rules import RULES, without_accents
 from dualmem.records import Turn
 
-_RULES: Final = (*RULES, *LANGUAGE_RULES)
+if TYPE_CHECKING:
+    from dualmem.ingestion.suspicion_rules import Rule
 
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"'})
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufe00-\ufe0f]")
@@ -36,6 +36,15 @@ _PERCENT = re.compile("%20[A-Za-z]")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_\-]{24,4000}={0,2}")
 _MOST_ENCODED = 20
 """Encoded pieces of a text that are looked into."""
+
+
+@cache
+def _rules() -> tuple[Rule, ...]:
+    """Return all rules; on first use, since compiling them takes longer than importing most of the package."""
+    from dualmem.ingestion.suspicion_languages import LANGUAGE_RULES  # noqa: PLC0415 - see above
+    from dualmem.ingestion.suspicion_rules import RULES  # noqa: PLC0415 - see above
+
+    return (*RULES, *LANGUAGE_RULES)
 
 
 def suspicion_in(text: str, quote: str, witness: Turn) -> str:
@@ -71,13 +80,15 @@ def is_pasted(quote: str, text: str) -> bool:
 
 def folded(text: str) -> str:
     """Return `text` as the rules read it: compatible forms joined, without what is not seen, accents and case."""
+    from dualmem.ingestion.suspicion_rules import without_accents  # noqa: PLC0415 - see `_rules`
+
     text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text).translate(_QUOTES))
     seen = "".join(character for character in text if unicodedata.category(character) != "Cf")
     return without_accents(seen).casefold()
 
 
 def _first_match(read: str, *, foreign: bool) -> str:
-    for rule in _RULES:
+    for rule in _rules():
         if (foreign or not rule.foreign) and any(
             not rule.command or _commands(read, match.start()) for match in rule.pattern.finditer(read)
         ):
