@@ -79,7 +79,8 @@ def failure(population: Population, seed: int, years: int = 20_000) -> Iterator[
 
 def cache(population: Population, seed: int) -> Iterator[dict[str, Any]]:
     """Yield how often a question finds its user's data in a node's memory, over a day after a first one."""
-    users = min(len(population.memories), round(model.NODE / (model.MEMORIES * model.DISK)))
+    # Questions go to the first copy, and half of what a node holds are second ones.
+    users = min(len(population.memories), round(model.NODE / (model.MEMORIES * model.DISK) / model.COPIES))
     chance = np.random.default_rng((seed, 3))
     chosen = chance.choice(len(population.memories), users, replace=False)
     sizes, rates = population.memories[chosen] * model.RESIDENT, population.questions[chosen] / model.DAY
@@ -94,7 +95,7 @@ def cache(population: Population, seed: int) -> Iterator[dict[str, Any]]:
             "cold_reads_a_second_at_the_peak": round(row["cold_in_busiest_hour"] / 3600, 2),
             "gb_read_a_second_at_the_peak": round(row["bytes_in_busiest_hour"] / 3600 / 1e9, 3),
             "seconds_of_a_cold_read": round(row["bytes"] / max(1, row["cold"]) / model.READING, 3),
-            "paper": {"memory_gb": 74, "in_memory_of_2%_of_users": 1.0},
+            "paper": {"memory_gb_for_2%_of_users": round(0.02 * users * model.MEMORIES * model.RESIDENT / 1e9)},
         }
 
 
