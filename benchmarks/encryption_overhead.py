@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from search_latency import RandomEmbeddings, Words, fill
+from search_latency import CORPUS, KnownVectors, fill, on_disk
 
 from dualmem.config import load_settings
 from dualmem.context import Context, Resources
@@ -34,16 +34,14 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     contexts, filled = {}, {}
     for kind, key in (("plain", None), ("encrypted", KEY)):
         settings = load_settings(store=str(folder / kind), gate="never", encryption_key=key)
-        resources = Resources(settings, embeddings=RandomEmbeddings(3))
+        resources = Resources(settings, embeddings=KnownVectors())
         contexts[kind] = Context(settings, resources)
         await contexts[kind].store.open(create=True)
         begun = time.perf_counter()
         await fill(contexts[kind].store._backend, users=1, memories=options.memories, turns=options.turns)
         filled[kind] = time.perf_counter() - begun
-    words = Words(4)
     took: dict[str, list[float]] = {kind: [] for kind in contexts}
-    for number in range(options.repeats + WARM):
-        question = f"What did Ana say about {words.sentence(5)}?"
+    for number, question in enumerate(CORPUS.questions(options.repeats + WARM)):
         for kind in sorted(contexts, reverse=bool(number % 2)):
             await contexts[kind].embedder.query(question)
             begun = time.perf_counter()
@@ -53,10 +51,6 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for context in contexts.values():
         await context.store.close()
     plain, encrypted = (took[kind][WARM:] for kind in ("plain", "encrypted"))
-    size = {
-        kind: sum(512 * path.stat().st_blocks for path in (folder / kind).rglob("*") if path.is_file()) / 1e6
-        for kind in contexts
-    }
     return {
         "memories": options.memories,
         "turns": options.turns,
@@ -65,7 +59,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "encrypted_ms": round(statistics.median(encrypted), 2),
         "difference_ms": round(statistics.median(b - a for a, b in zip(plain, encrypted, strict=True)), 2),
         "fill_seconds": {kind: round(seconds, 1) for kind, seconds in filled.items()},
-        "megabytes": {kind: round(value, 1) for kind, value in size.items()},
+        "megabytes": {kind: round(on_disk(folder / kind) / 1e6, 1) for kind in contexts},
     }
 
 

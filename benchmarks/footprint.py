@@ -20,19 +20,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from search_latency import DIMENSION, RandomEmbeddings, Words, fill
+from search_latency import CORPUS, DIMENSION, fill, on_disk, resident, resources_at
 
-from dualmem.config import load_settings
-from dualmem.context import Context, Resources
+from dualmem.context import Context
 from dualmem.searching.search import search
-
-BLOCK = 512
-"""Bytes that `stat` counts blocks in."""
-
-
-def resources_at(store: Path) -> Resources:
-    """Return resources over a store, with vectors that cost nothing."""
-    return Resources(load_settings(store=str(store), gate="never"), embeddings=RandomEmbeddings(3))
 
 
 async def filled(store: Path, size: int) -> None:
@@ -46,18 +37,12 @@ async def filled(store: Path, size: int) -> None:
 async def searched(store: Path) -> None:
     """Search a store 20 times, and print the resident memory of this process in bytes."""
     resources = resources_at(store)
-    context, words = Context(resources.settings, resources), Words(4)
-    for _ in range(20):
-        found = await search(context, "user-0", f"What did Ana say about {words.sentence(5)}?")
+    context = Context(resources.settings, resources)
+    for question in CORPUS.questions(20):
+        found = await search(context, "user-0", question)
         assert found.units
-    status = Path("/proc/self/status").read_text(encoding="utf-8")  # noqa: ASYNC240 - nobody waits for this process
-    print(int(status.partition("VmRSS:")[2].split()[0]) * 1024)
+    print(resident()["resident"])
     await resources.close()
-
-
-def on_disk(folder: Path) -> int:
-    """Return the bytes of all blocks that a folder's files take."""
-    return sum(file.stat().st_blocks * BLOCK for file in folder.rglob("*") if file.is_file())
 
 
 def measure(sizes: list[int]) -> None:

@@ -157,6 +157,11 @@ async def fill(backend: Any, *, users: int, memories: int, turns: int) -> None:
             await backend.upsert(collection, batch)
 
 
+def resources_at(store: Path) -> Resources:
+    """Return resources over a store, with vectors that cost nothing."""
+    return Resources(load_settings(store=str(store), gate="never"), embeddings=KnownVectors())
+
+
 def resident() -> dict[str, int]:
     """Return the bytes of this process that are in memory, and of them those that no file holds."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
@@ -170,7 +175,7 @@ def on_disk(folder: Path) -> int:
 
 async def filled(options: argparse.Namespace, store: Path) -> dict[str, Any]:
     """Fill a store that does not exist yet."""
-    resources = Resources(load_settings(store=str(store), gate="never"), embeddings=KnownVectors())
+    resources = resources_at(store)
     started, computed = time.perf_counter(), time.process_time()
     await fill(resources.store._backend, users=options.users, memories=options.memories, turns=options.turns)
     # The identity of the store is written once.
@@ -199,7 +204,7 @@ def scanned(options: argparse.Namespace, questions: list[str]) -> float:
 
 async def measure(options: argparse.Namespace, store: Path) -> dict[str, Any]:
     """Search a filled store."""
-    resources = Resources(load_settings(store=str(store), gate="never"), embeddings=KnownVectors())
+    resources = resources_at(store)
     context = Context(resources.settings, resources)
     backend = context.store._backend
     started = time.perf_counter()
