@@ -12,11 +12,8 @@ from dualmem.cleaning import clean_user_id
 from dualmem.clocks import seen_at
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
-from dualmem.deliberation.estimating import estimate
 from dualmem.finding import find_memory, find_turn
 from dualmem.forgetting import Selection, forget
-from dualmem.graphs.ingestion import build_ingestion_graph
-from dualmem.graphs.recall import build_recall_graph
 from dualmem.prompting import evidence_lines, fence
 from dualmem.rebuilding import set_back
 from dualmem.recollecting import evidence_of
@@ -104,11 +101,15 @@ class DualMem:
     @cached_property
     def recall_graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The recall graph over this memory, to be run or added to a larger graph."""
+        from dualmem.graphs.recall import build_recall_graph  # noqa: PLC0415 - most of the package
+
         return build_recall_graph(self.resources)
 
     @cached_property
     def ingestion_graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The ingestion graph over this memory, to be run or added to a larger graph."""
+        from dualmem.graphs.ingestion import build_ingestion_graph  # noqa: PLC0415 - most of the package
+
         return build_ingestion_graph(self.resources)
 
     async def __aenter__(self) -> Self:
@@ -208,6 +209,8 @@ class DualMem:
             InputError: There is no question or no user.
             StoreError: The store cannot be read.
         """
+        from dualmem.deliberation.estimating import estimate  # noqa: PLC0415 - with what deliberates
+
         context = Context(self._with(options), self.resources)
         return await estimate(question, user_id, context, scope=scope, asked_at=asked_at)
 
