@@ -39,7 +39,7 @@ def placement(population: Population, seed: int) -> Iterator[dict[str, Any]]:
     }
     for number, (name, method) in enumerate(model.METHODS.items()):
         places = method(population, nodes, np.random.default_rng((seed, 1, number)))
-        held = sum(np.bincount(copy, population.memories, nodes) for copy in places)
+        held = np.sum([np.bincount(copy, population.memories, nodes) for copy in places], axis=0)
         # A question goes to the first copy.
         asked = np.bincount(places[0], population.questions, nodes)
         yield {

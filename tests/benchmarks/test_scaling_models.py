@@ -31,6 +31,11 @@ def seeded(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+def held_by(places: Any, population: Any) -> Any:
+    """Return the memories on each of 24 nodes."""
+    return np.sum([np.bincount(copy, population.memories, 24) for copy in places], axis=0)
+
+
 METHODS = range(4)
 
 
@@ -41,14 +46,14 @@ def test_every_user_is_placed_on_two_nodes(model: Any, number: int) -> None:
     assert places.shape == (2, 20_000)
     assert 0 <= places.min() <= places.max() < 24
     assert (places[0] != places[1]).all()
-    held = sum(np.bincount(copy, population.memories, 24) for copy in places)
+    held = held_by(places, population)
     assert held.sum() == pytest.approx(2 * population.memories.sum())
 
 
 def unevenness(model: Any, method: Any) -> float:
     population = model.Population.drawn(100_000, 3)
     places = method(population, 24, seeded())
-    held = sum(np.bincount(copy, population.memories, 24) for copy in places)
+    held = held_by(places, population)
     return float(held.max() / held.mean())
 
 
