@@ -31,7 +31,7 @@ async def scored(memory: DualMem, question: str, *, scope: Scope | None = None) 
     context = Context(memory.settings, memory.resources)
     vector = await context.embedder.query(question)
     found = await score_turns(context, "ana", question, vector, most=50, scope=scope)
-    return {turn.text: found.scores[turn.id] for turn in found.turns}
+    return {found.turn(key).text: found.scores[key] for key in found.ids}
 
 
 async def test_a_memory_outranks_the_bare_turn_of_the_same_words(
@@ -70,7 +70,7 @@ async def test_who_is_named_counts_more_and_two_names_do_not(
     for question in ("tea garden", "Ben tea garden", "my tea garden"):
         vector = await context.embedder.query(question)
         found = await score_turns(context, "ana", question, vector, most=9)
-        by_speaker[question] = {turn.speaker: found.scores[turn.id] for turn in found.turns}
+        by_speaker[question] = {found.turn(key).speaker: found.scores[key] for key in found.ids}
     # The same words in the same place: only who said it differs.
     assert by_speaker["Ben tea garden"]["Ben"] > by_speaker["Ben tea garden"]["Ana"]
     assert by_speaker["my tea garden"]["Ana"] == pytest.approx(NAMED * by_speaker["tea garden"]["Ana"], rel=0.2)

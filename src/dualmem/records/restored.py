@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Any, cast
 
 
@@ -16,7 +17,13 @@ class Restored:
 
     def __post_init__(self) -> None:
         """Make tuples of lists."""
-        for field in fields(cast("Any", self)):
-            value = getattr(self, field.name)
+        for name in _names(type(self)):
+            value = getattr(self, name)
             if isinstance(value, list):
-                object.__setattr__(self, field.name, tuple(value))
+                object.__setattr__(self, name, tuple(value))
+
+
+@cache
+def _names(made: type[Restored]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields; a search makes more than a hundred of one."""
+    return tuple(field.name for field in fields(cast("Any", made)))

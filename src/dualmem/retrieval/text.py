@@ -157,6 +157,17 @@ def _piece() -> re.Pattern[str]:
     )
 
 
+_ASCII_PIECE = re.compile(r"(\d+(?:[.,]\d+)+)(?![^\W_])|([^\W_]+(?:'[^\W_]+)*)", re.ASCII)
+"""What that pattern comes to in a text of ASCII alone: a number or a word."""
+
+
+def _pieces(folded: str) -> list[tuple[str | None, str]]:
+    """Return the pieces of a text, each with its kind."""
+    if folded.isascii():
+        return [("number", number) if number else ("word", word) for number, word in _ASCII_PIECE.findall(folded)]
+    return [(piece.lastgroup, piece[0]) for piece in _piece().finditer(folded)]
+
+
 class _Stemmer(Protocol):
     def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's name
 
@@ -236,6 +247,8 @@ def _parts(word: str) -> list[str]:
 def _language(words: list[str]) -> str:
     """Return the language of words in Latin letters: that of the most stop words, English where few tell."""
     known = [_TELLING[word] for word in words if word in _TELLING]
+    if len(known) < _TELLING_ENOUGH:
+        return "english"
     votes = Counter(chain.from_iterable(known))
     only = Counter(languages[0] for languages in known if len(languages) == 1)
     best = max(_LATIN, key=lambda language: (votes[language], only[language]))
@@ -248,7 +261,7 @@ def tokens(text: str) -> list[str]:
     Case, width and accents do not count; stop words are left out. The same words give the same tokens in a question
     and in a document (see the module).
     """
-    pieces = [(piece.lastgroup, piece[0]) for piece in _piece().finditer(_folded(text))]
+    pieces = _pieces(_folded(text))
     spaced = [_parts(piece) if kind == "word" else [] for kind, piece in pieces]
     latin = _language([word for words in spaced for word in words])
     found: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from dualmem.clocks import seen_at
 from dualmem.context import Context
 from dualmem.errors import ModelUnavailable
-from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, ModelCall, Scope, Turn
+from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, ModelCall, Scope
 from dualmem.retrieval.fusion import Ranked, fuse
 from dualmem.retrieval.text import sparse_query, tokens
 from dualmem.retrieval.times import find
@@ -87,7 +87,7 @@ async def search(
     if turns is not None and not (scope.kinds or scope.entities):
         units = _merged(units, _bare(turns, units, settings.weights.get("turns", 1.0)))
     ordered = await rerank_units(units, question, asked_for, context, asked_at=asked_at)
-    units = await _zoomed(ordered.units, context, user_id, turns.turns if turns else ())
+    units = await _zoomed(ordered.units, context, user_id, turns)
     stored = bool(units) or any(await store.count(user_id))
     degraded = "; ".join(filter(None, (failure, ordered.failure)))
     return Found(tuple(units), stored=stored, asked_for=asked_for, calls=ordered.calls, degraded=degraded)
@@ -186,7 +186,7 @@ async def _candidates(
         weights=settings.weights,
     )
     by_own = sorted(own, key=lambda key: (-sum(own[key].values()), key))[:most]
-    best = [turn.id for turn in turns.turns[:_TRACED]] if turns else []
+    best = turns.ids[:_TRACED] if turns else ()
     reached = {memory.id: memory for memory in await store.memories_from_turns(user_id, best)}
     missing = [key for key in by_own if key not in reached]
     found = {**reached, **await store.memories_by_id(user_id, missing)}
@@ -207,11 +207,8 @@ async def _candidates(
 def _bare(turns: ScoredTurns, units: Sequence[EvidenceUnit], weight: float) -> list[EvidenceUnit]:
     """Return the best turns that no memory of `units` came from, as evidence themselves."""
     covered = {turn_id for unit in units for member in unit.members for turn_id in member.memory.turn_ids}
-    return [
-        EvidenceUnit((), weight * turns.scores[turn.id], (turn,), {"turns": weight * turns.scores[turn.id]})
-        for turn in turns.turns
-        if turn.id not in covered
-    ]
+    scores = {key: weight * turns.scores[key] for key in turns.ids if key not in covered}
+    return [EvidenceUnit((), score, (turns.turn(key),), {"turns": score}) for key, score in scores.items()]
 
 
 def _in_scope(memory: Memory, scope: Scope) -> bool:
@@ -253,7 +250,7 @@ def _merged(units: Sequence[EvidenceUnit], alone: Sequence[EvidenceUnit]) -> lis
 
 
 async def _zoomed(
-    units: Sequence[EvidenceUnit], context: Context, user_id: str, known: Iterable[Turn]
+    units: Sequence[EvidenceUnit], context: Context, user_id: str, known: ScoredTurns | None
 ) -> list[EvidenceUnit]:
     """Show the strongest units with the turns they come from, so that detail lost in extraction is there.
 
@@ -269,7 +266,9 @@ async def _zoomed(
     }
     if not wanted:
         return list(units)
-    found = {turn.id: turn for turn in known}
+    shown = {turn_id for unit in units[:most] for member in unit.members for turn_id in member.memory.turn_ids}
+    read = shown.intersection(known.ids) | wanted & known.payloads.keys() if known else ()
+    found = {key: known.turn(key) for key in read} if known else {}
     found |= await context.store.turns_by_id(user_id, sorted(wanted - found.keys()))
     zoomed = []
     for place, unit in enumerate(units):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dualmem.context import Context
 from dualmem.records import Scope, Turn
+from dualmem.records.turn import Role
 from dualmem.retrieval.fusion import Ranked, fuse
 from dualmem.retrieval.text import sparse_query, tokens
-from dualmem.stores.backend import Ranking, Sparse
-from dualmem.stores.payload import turns_in
+from dualmem.stores.backend import Payload, Ranking, Sparse
+from dualmem.stores.payload import turn_from, turns_in
 
 RANKED: Final = 100
 """Turns taken from each ranking; only ids and scores are read."""
@@ -29,10 +30,16 @@ _FIRST_PERSON: Final = frozenset({"i", "my", "me", "mine"})
 class ScoredTurns:
     """The turns that rankings found."""
 
-    turns: tuple[Turn, ...]
+    ids: tuple[str, ...]
     """The best ones, best first."""
     scores: Mapping[str, float]
     """By id; those of turns beyond the best too."""
+    payloads: Mapping[str, Payload]
+    """What was read of them, by id."""
+
+    def turn(self, turn_id: str) -> Turn:
+        """Return one of `payloads` as a record; most of them are shown by their memories, and need none."""
+        return turn_from(turn_id, self.payloads[turn_id])
 
 
 async def score_turns(
@@ -72,13 +79,14 @@ async def score_turns(
     scores = {key: sum(share.values()) for key, share in shares.items()}
     # Some more than are wanted: who said it may lift one.
     first = sorted(scores, key=lambda key: (-scores[key], key))[: 2 * most]
-    turns = (await context.store.turns_by_id(user_id, first)).values()
-    favoured = _favoured(question, turns)
-    for turn in turns:
-        if turn.speaker in favoured:
-            scores[turn.id] *= NAMED
-    ordered = sorted(turns, key=lambda turn: (-scores[turn.id], turn.id))
-    return ScoredTurns(tuple(ordered[:most]), scores)
+    payloads = await context.store.turn_payloads(user_id, first)
+    favoured = _favoured(question, {row["speaker"]: row["role"] for row in payloads.values()})
+    if favoured:
+        for turn_id, row in payloads.items():
+            if row["speaker"] in favoured:
+                scores[turn_id] *= NAMED
+    ordered = sorted(payloads, key=lambda turn_id: (-scores[turn_id], turn_id))
+    return ScoredTurns(tuple(ordered[:most]), scores, payloads)
 
 
 async def rank_turns(context: Context, user_id: str, question: str, *, scope: Scope | None = None) -> list[Turn]:
@@ -90,13 +98,12 @@ async def rank_turns(context: Context, user_id: str, question: str, *, scope: Sc
     """
     vector = await context.embedder.query(question)
     found = await score_turns(context, user_id, question, vector, most=RANKED, scope=scope)
-    return list(found.turns)
+    return [found.turn(turn_id) for turn_id in found.ids]
 
 
-def _favoured(question: str, turns: Iterable[Turn]) -> set[str]:
+def _favoured(question: str, roles: Mapping[str, Role]) -> set[str]:
     """Return the speaker whom the question names, or the user's own names where it speaks in the first person."""
     words = set(_WORD.findall(question.casefold()))
-    roles = {turn.speaker: turn.role for turn in turns}
     named = {name for name in roles if words & set(_WORD.findall(name.casefold()))}
     if len(named) == 1:
         return named

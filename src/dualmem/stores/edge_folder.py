@@ -37,6 +37,13 @@ _REPLACED = ".replaced-"
 _QUANTIZATION = qe.TurboQuantQuantizationConfig(bits=qe.TurboQuantBitSize.Bits8)
 """A scan reads one byte a number instead of four."""
 
+_THREADS = 1
+"""Threads that a collection is searched by: the caller's own.
+
+Edge gives each segment of a collection a thread and none of ours has more than one segment, so that another thread
+brings nothing but the wait for its start, which on busy cores was three times the search itself.
+"""
+
 _PLACEHOLDER = "none"
 """Edge makes no collection without a vector; one that needs none has this sparse one."""
 
@@ -205,12 +212,16 @@ def _make(path: Path, spec: CollectionSpec) -> None:
 def _build(path: Path, spec: CollectionSpec, points: Iterable[Sequence[qe.Point]] = ()) -> Path:
     """Make a collection in a folder of its own, whole with its indexes, and fill it with batches of points."""
     building = path / tempfile.mkdtemp(prefix=_BUILDING, dir=path)
-    dense = {name: qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine) for name, size in spec.dense.items()}
-    names = spec.sparse or (() if dense else (_PLACEHOLDER,))
-    sparse = {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in names}
+    dense, sparse = _vectors(spec.dense, spec.sparse or (() if spec.dense else (_PLACEHOLDER,)))
     try:
         # Payloads are read into memory on opening: one by one from a disk, those of a search cost more than all else.
-        config = qe.EdgeConfig(dense, sparse, quantization_config=_QUANTIZATION, payload_memory=qe.Memory.Cached)
+        config = qe.EdgeConfig(
+            dense,
+            sparse,
+            quantization_config=_QUANTIZATION,
+            payload_memory=qe.Memory.Cached,
+            max_search_threads=_THREADS,
+        )
         edge = qe.EdgeShard.create(str(building), config)
         for batch in points:
             edge.update(qe.UpdateOperation.upsert_points(list(batch)))
@@ -221,6 +232,16 @@ def _build(path: Path, spec: CollectionSpec, points: Iterable[Sequence[qe.Point]
         shutil.rmtree(building, ignore_errors=True)
         raise
     return building
+
+
+def _vectors(
+    dense: Mapping[str, int], sparse: Iterable[str]
+) -> tuple[dict[str, qe.EdgeVectorParams], dict[str, qe.EdgeSparseVectorParams]]:
+    """Return Edge's description of dense vectors, by their sizes, and of sparse ones."""
+    return (
+        {name: qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine) for name, size in dense.items()},
+        {name: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf) for name in sparse},
+    )
 
 
 def compact(folder: Folder) -> None:
@@ -248,5 +269,6 @@ def _load(path: Path, spec: CollectionSpec) -> Shard:
         lacking = sorted({*spec.dense, *spec.sparse} - {*sizes, *sparse})
         if lacking:
             raise StoreError(f"the store at {path.parent} is of another version: {spec.name!r} lacks {lacking!r}")
-        edge = qe.EdgeShard.load(str(path))
+        # What is not named here stays as the collection has it.
+        edge = qe.EdgeShard.load(str(path), qe.EdgeConfig(*_vectors(sizes, sparse), max_search_threads=_THREADS))
         return Shard(path.parent, edge, replace(spec, dense=sizes, sparse=sparse))

@@ -20,7 +20,7 @@ from dualmem.errors import ModelNotConfigured
 from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
 from dualmem.records import Memory, Rejection, Relation, Turn, TurnState
-from dualmem.stores.backend import Backend, Filter, Point, Ranking, Sparse
+from dualmem.stores.backend import Backend, Filter, Payload, Point, Ranking, Sparse
 from dualmem.stores.commit import Commit
 from dualmem.stores.encryption import EncryptedBackend
 from dualmem.stores.listing import Listing
@@ -287,12 +287,16 @@ class Store:
 
     async def turns_by_id(self, user_id: str, ids: Sequence[str]) -> dict[str, Turn]:
         """Return those of `ids` that are turns of this user."""
-        return {key: turn for key, turn in (await self.known_turns(ids)).items() if turn.user_id == user_id}
+        return {key: turn_from(key, row) for key, row in (await self.turn_payloads(user_id, ids)).items()}
+
+    async def turn_payloads(self, user_id: str, ids: Sequence[str]) -> dict[str, Payload]:
+        """Return what is stored of those of `ids` that are turns of this user; `turn_from` makes a record of each."""
+        found = await self._backend.retrieve(TURNS, _well_formed(ids))
+        return {key: payload for key, payload in found.items() if payload["user_id"] == user_id}
 
     async def score_turns(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the turns in each ranking, in rank order, in one round trip."""
-        rows = await self._backend.rank(TURNS, rankings, with_payload=False)
-        return [[(row.id, row.score) for row in ranking] for ranking in rows]
+        return [[row[:2] for row in rows] for rows in await self._backend.rank(TURNS, rankings, with_payload=False)]
 
     # Memories
 
@@ -332,8 +336,7 @@ class Store:
 
     async def score_memories(self, rankings: Sequence[Ranking]) -> list[list[tuple[str, float]]]:
         """Return the ids and scores of the memories in each ranking, in rank order, in one round trip."""
-        rows = await self._backend.rank(MEMORIES, rankings, with_payload=False)
-        return [[(row.id, row.score) for row in ranking] for ranking in rows]
+        return [[row[:2] for row in rows] for rows in await self._backend.rank(MEMORIES, rankings, with_payload=False)]
 
     async def with_chains(
         self, user_id: str, memories: Iterable[Memory], *, partners: bool = False
