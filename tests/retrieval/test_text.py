@@ -265,6 +265,12 @@ def test_any_text_is_analysed(text: str) -> None:
 
 
 @settings(deadline=None)
+@given(text=st.text(st.characters(codec="ascii")) | st.text("ab1'.,_-\n"))
+def test_a_text_of_ascii_gives_the_tokens_it_gives_beside_another_script(text: str) -> None:
+    assert tokens(f"{text} \u8336") == [*tokens(text), "\u8336"]
+
+
+@settings(deadline=None)
 @given(quote=TEXTS, text=TEXTS)
 def test_any_quote_is_a_part_of_the_text_or_nothing(quote: str, text: str) -> None:
     span = find_quote(quote, text)

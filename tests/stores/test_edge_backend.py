@@ -420,6 +420,23 @@ async def test_a_missing_index_is_made_on_opening(store_path: Path, specs: Any) 
     await backend.close()
 
 
+async def test_a_store_of_an_earlier_version_is_searched_in_the_callers_thread_and_keeps_its_settings(
+    store_path: Path, specs: Any
+) -> None:
+    config = store_path / "notes" / "edge_config.json"
+    made = json.loads(config.read_text())
+    assert made["max_search_threads"] == 1
+    assert {"quantization_config", "payload_memory"} <= made.keys()
+    config.write_text(json.dumps({name: value for name, value in made.items() if name != "max_search_threads"}))
+    backend = EdgeBackend(store_path)
+    assert await backend.open(specs, create=False)
+    await backend.upsert("notes", [Point(point_id(1), {"user": "ana"}, {"dense": [1, 0, 0, 0]})])
+    ranked = await backend.rank("notes", [Ranking("near", 5, ALL, "dense", [1.0, 0, 0, 0])])
+    assert [row.id for row in ranked[0]] == [point_id(1)]
+    await backend.close()
+    assert json.loads(config.read_text()) == made
+
+
 @pytest.mark.parametrize("create", [False, True])
 async def test_a_path_that_is_a_file_is_an_error(tmp_path: Path, specs: Any, *, create: bool) -> None:
     path = tmp_path / "file"
