@@ -6,11 +6,12 @@ Usage: python benchmarks/search_latency.py [--users 1] [--memories 10000] [--tur
 Memories, turns and questions are those of corpus.py; every tenth memory is superseded by the next. `--peers` names the
 Python of an environment with `peers.txt` installed; mem0, LangMem and SimpleMem then search as many memories of one
 user, with the same texts and vectors (peer_search.py). With `--keep`, all stores stay there, and are filled once;
-`--fill` fills them and searches nothing. With several users, each question is asked by another one. Prints JSON: 10th
-percentile, median and 95th percentile in milliseconds, and beside them the engine's own time for the same rankings, which
-no search over this engine can be faster than, that for reading what they found, and NumPy's for comparing
-a user's memories with the question one by one, which needs no engine. Bytes are those that the store takes on disk, and
-after the searches those of this process that are in memory, and of them those that no file holds.
+`--fill` fills them and searches nothing. With several users, each question is asked by another one.
+
+Prints JSON: 10th percentile, median and 95th percentile in milliseconds, and beside them the engine's own time for the
+same rankings, which no search over this engine can be faster than, that for reading what they found, and NumPy's for
+comparing a user's memories with the question one by one, which needs no engine. Bytes are those that the store takes on
+disk, and after the searches those of this process that are in memory, and of them those that no file holds.
 """
 
 from __future__ import annotations
