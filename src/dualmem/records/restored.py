@@ -17,13 +17,13 @@ class Restored:
 
     def __post_init__(self) -> None:
         """Make tuples of lists."""
-        for name in _names(type(self)):
+        for name in _names(cast("Any", type(self))):
             value = getattr(self, name)
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
 
 
 @cache
-def _names(made: type[Restored]) -> tuple[str, ...]:
+def _names(made: Any) -> tuple[str, ...]:
     """Return the names of a dataclass's fields; a search makes more than a hundred of one."""
-    return tuple(field.name for field in fields(cast("Any", made)))
+    return tuple(field.name for field in fields(made))
