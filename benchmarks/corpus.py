@@ -59,22 +59,26 @@ class Corpus:
     def vector(self, text: str) -> NDArray[np.float32]:
         """Return the vector of any text."""
         found = [self._word(word) for word in _WORD.findall(text.lower())]
-        return self._normed(np.sum([np.zeros(DIMENSION, np.float32), *found], axis=0)[None])[0]
+        sums = np.sum([np.zeros(DIMENSION, np.float32), *found], axis=0, dtype=np.float32)
+        vector: NDArray[np.float32] = self._normed(sums[None])[0]
+        return vector
 
     def _word(self, word: str) -> NDArray[np.float32]:
         number = self._numbers.get(word)
         if number is not None:
-            return self._vectors[number]
+            known: NDArray[np.float32] = self._vectors[number]
+            return known
         seed = zlib.crc32(word.encode())
         return np.random.default_rng(seed).standard_normal(DIMENSION, dtype=np.float32)
 
     def _normed(self, sums: NDArray[np.float32]) -> NDArray[np.float32]:
         shifted = sums + self._common
-        return shifted / np.linalg.norm(shifted, axis=1, keepdims=True)
+        normed: NDArray[np.float32] = shifted / np.linalg.norm(shifted, axis=1, keepdims=True)
+        return normed
 
 
 def nearest(vectors: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[np.intp]:
     """Return the places of the `LIMIT` vectors nearest to one, best first, by comparing all."""
     scores = vectors @ vector
-    best = np.argpartition(-scores, min(LIMIT, len(scores)) - 1)[:LIMIT]
+    best: NDArray[np.intp] = np.argpartition(-scores, min(LIMIT, len(scores)) - 1)[:LIMIT]
     return best[np.argsort(-scores[best])]

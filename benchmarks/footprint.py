@@ -20,7 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from search_latency import CORPUS, DIMENSION, fill, on_disk, resident, resources_at
+from corpus import DIMENSION
+from search_latency import CORPUS, fill, on_disk, resident, resources_at
 
 from dualmem.context import Context
 from dualmem.searching.search import search

@@ -132,7 +132,8 @@ def with_langmem(known: KnownVectors, batches: Batches | None, folder: Path, *, 
     from langgraph.store.base import PutOp
     from langgraph.store.memory import InMemoryStore
 
-    store = InMemoryStore(index={"dims": DIMENSION, "embed": known, "fields": ["content.content"]})
+    index: Any = {"dims": DIMENSION, "embed": known, "fields": ["content.content"]}
+    store = InMemoryStore(index=index)
     kept, space = folder / "store.pickle", ("memories", USER)
     for texts in known.batches(batches or ()):
         puts = [(space, str(uuid.uuid4()), {"kind": "Memory", "content": {"content": text}}) for text in texts]
