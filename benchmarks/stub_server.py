@@ -51,6 +51,7 @@ class Account:
             "in_sequence": in_sequence(spans),
             "at_once": at_once(spans),
             "under_way_s": round(union(spans), 3),
+            "in_sequence_s": round(in_sequence_seconds(spans), 4),
             "tokens_in": sum(call["in"] for call in self.calls),
             "tokens_out": sum(call["out"] for call in self.calls),
             "prefix_share": prefix_share(self.prompts),
@@ -67,6 +68,15 @@ def in_sequence(spans: list[tuple[float, float]]) -> int:
         if start >= free:
             length, free = length + 1, end
     return length
+
+
+def in_sequence_seconds(spans: list[tuple[float, float]]) -> float:
+    """Return the seconds that the longest chain took of calls of which each began when the one before had ended."""
+    chains: list[tuple[float, float]] = []
+    for start, end in sorted(spans, key=lambda span: span[1]):
+        before = max((seconds for ended, seconds in chains if ended <= start), default=0.0)
+        chains.append((end, before + end - start))
+    return max((seconds for _, seconds in chains), default=0.0)
 
 
 def at_once(spans: list[tuple[float, float]]) -> int:
@@ -135,6 +145,8 @@ def application(embeddings: str) -> Any:
         model = WordEmbeddings(384)
     account = Account()
     vectors: dict[str, list[float]] = {}
+    packed: dict[str, str] = {}
+    """The vectors as base64, made once: what the server computes is not to be waited for."""
 
     async def chat(request: Request) -> JSONResponse:
         start = time.perf_counter()
@@ -183,16 +195,12 @@ def application(embeddings: str) -> Any:
         missing = [text for text in dict.fromkeys(texts) if text not in vectors]
         if missing:
             vectors.update(zip(missing, await asyncio.to_thread(model.embed_documents, missing), strict=True))
-        packed = body.get("encoding_format") == "base64"
+            for text in missing:
+                numbers = struct.pack(f"<{len(vectors[text])}f", *vectors[text])
+                packed[text] = base64.b64encode(numbers).decode()
+        known: dict[str, Any] = packed if body.get("encoding_format") == "base64" else vectors
         data = [
-            {
-                "object": "embedding",
-                "index": place,
-                "embedding": base64.b64encode(struct.pack(f"<{len(vectors[text])}f", *vectors[text])).decode()
-                if packed
-                else vectors[text],
-            }
-            for place, text in enumerate(texts)
+            {"object": "embedding", "index": place, "embedding": known[text]} for place, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         return JSONResponse({"object": "list", "data": data, "model": body.get("model", "stub"), "usage": usage})

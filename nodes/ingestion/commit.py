@@ -26,6 +26,7 @@ async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
             rejections=rejections,
             forgotten_ids=tuple(working.removed),
             forgotten_rejection_ids=dropped,
+            words=state.get("words", {}),
             outdated=None if left == outdated else left,
         )
     )

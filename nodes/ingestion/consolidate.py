@@ -60,6 +60,7 @@ async def consolidate(state: IngestionState, runtime: Runtime[Context]) -> Inges
     return {
         "working": done.working,
         "group": list(done.group),
+        "words": done.words,
         "rejected": [*orphans, *done.rejected],
         "tally": [receipt],
         "calls": list(done.calls),

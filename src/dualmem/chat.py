@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable, RunnableConfig
 
 T = TypeVar("T", bound=BaseModel)
+
+HEAD_START: Final = 0.03
+"""Seconds in which requests get under way; what needs no reply is computed in the time after that."""
 
 _REPAIR = "That reply could not be used: {complaint}. Send the whole JSON object again, corrected, and nothing else."
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens"})

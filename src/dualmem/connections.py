@@ -1,19 +1,30 @@
-"""HTTP connections for OpenAI's client, kept apart by event loop.
+"""HTTP connections for OpenAI's client, kept apart by event loop, and requests that it sends as they are.
 
 langchain-openai keeps one pool of connections for all loops. After `asyncio.run` has closed the loop that made them, a
 call in the next loop fails on them ("Event loop is closed"), and two loops in two threads wake each other's waiters.
+
+Its requests are plain values, and it reads replies as plain values. The client compares each part of a request with
+its types all the same, and makes objects of each part of a reply: half of all computing that a call costs. What is
+here leaves that out; headers, retries and errors are the client's.
+
 Imports openai, so that it is only imported where a model of that kind is used.
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
+import base64
+import json
+import sys
 import threading
 from collections.abc import AsyncGenerator
 from importlib import import_module
 from typing import Any, TypeVar
 
 import openai
+from openai.resources import AsyncEmbeddings
+from openai.resources.chat import AsyncCompletions
 
 M = TypeVar("M")
 
@@ -57,8 +68,59 @@ class LoopClient(openai.DefaultAsyncHttpxClient):
             await pool.aclose()
 
 
+class PlainCompletions(AsyncCompletions):
+    """Chat completions with a form for the reply, asked for and returned as JSON has them."""
+
+    async def parse(self, **request: Any) -> Any:  # type: ignore[override] # of all arguments, what they are
+        """Send a request; a reply that was cut off or refused is returned, too."""
+        options = _options(request)
+        return await self._post("/chat/completions", body=request, options=options, cast_to=object)
+
+
+class PlainEmbeddings(AsyncEmbeddings):
+    """Embeddings, asked for and returned as JSON has them."""
+
+    async def create(self, **request: Any) -> Any:
+        """Embed texts; vectors come as base64 where the server can, as with the client's own method.
+
+        Raises:
+            ValueError: The reply holds no vectors.
+        """
+        options = _options(request)
+        body = {"encoding_format": "base64", **request}
+        reply: Any = await self._post("/embeddings", body=body, options=options, cast_to=object)
+        if isinstance(reply, str):  # a server that does not call it JSON
+            reply = json.loads(reply)
+        if not (isinstance(reply, dict) and reply.get("data")):
+            message = f"no embeddings in the reply: {str(reply)[:200]}"
+            raise ValueError(message)
+        if "encoding_format" not in request:
+            for one in reply["data"]:
+                one["embedding"] = _numbers(one["embedding"])
+        return reply
+
+
+def _options(request: dict[str, Any]) -> Any:
+    """Take out of a request's arguments what is for the client, as options of its."""
+    names = {"extra_headers": "headers", "extra_query": "params", "extra_body": "extra_json", "timeout": "timeout"}
+    given = {option: request.pop(name) for name, option in names.items() if name in request}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _numbers(vector: str | list[float]) -> list[float]:
+    """Return the numbers of a vector, which base64 holds as 32-bit ones, the lowest byte first."""
+    if not isinstance(vector, str):
+        return vector
+    numbers = array.array("f", base64.b64decode(vector))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tolist()
+
+
 def per_loop(model: M) -> M:
     """Return a chat model or embeddings of langchain-openai with connections of its own for each event loop.
+
+    What it asks and is told is not taken apart by the client.
 
     One that was given an HTTP client comes back as it is.
 
@@ -75,10 +137,11 @@ def per_loop(model: M) -> M:
     http_client = LoopClient(verify=library.create_ssl_context(), **options)
     if hasattr(given, "root_async_client"):
         client = given.root_async_client.copy(http_client=http_client)
+        client.chat.completions = PlainCompletions(client)
         changed = {"root_async_client": client, "async_client": client.chat.completions}
     else:
         # Embeddings keep of the client only its part for embeddings.
         client = given.async_client._client.copy(http_client=http_client)  # noqa: SLF001 - no public way to it
-        changed = {"async_client": client.embeddings}
+        changed = {"async_client": PlainEmbeddings(client)}
     copied: M = given.model_copy(update=changed)
     return copied

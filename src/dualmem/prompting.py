@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -30,6 +31,7 @@ _LABELS: Final = {
 }
 
 
+@lru_cache(maxsize=1 << 10)
 def describe_instant(instant: datetime, *, day_only: bool = False) -> str:
     """Say when something was said, as dates stand in prompts."""
     return describe(Interval(start=instant, end=instant, precision="day" if day_only else "minute"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NotRequired
@@ -27,6 +28,7 @@ from dualmem.records import (
     Verdict,
 )
 from dualmem.records.restored import Restored
+from dualmem.stores.backend import Sparse
 
 Calls = Annotated[list[ModelCall], add]
 
@@ -263,6 +265,8 @@ class IngestionState(IngestionInput, IngestionOutput, total=False):
     working: WorkingSet
     group: list[str]
     """Ids of the memories a batch review looks at."""
+    words: Mapping[str, Mapping[str, Sparse]]
+    """Keyword vectors of the batch's memories, by id."""
     rejected: Annotated[list[str], add]
     """Reasons, one for each draft or decision that was refused."""
     tally: Annotated[list[IngestReceipt], add]

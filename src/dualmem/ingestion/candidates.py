@@ -82,8 +82,7 @@ async def find_candidates(
     working.load((await context.store.with_chains(user_id, stored.values(), partners=True)).values())
 
     least = settings.similarity if settings.strategy == "mem0star" else settings.candidate_similarity
-    # Every pair of a batch is compared, so that a vector's length is worked out once.
-    units = [_unit(vector) for vector in every]
+    alike = _alike(every, least)
     cases: list[tuple[Memory, list[Memory]]] = []
     for place, memory in enumerate(new):
         scored = [
@@ -92,27 +91,32 @@ async def find_candidates(
             for other, score in row
             if score >= least and other.id not in rereading.hidden
         ]
-        beside = [*new[:place], *rereading.revived]
-        likeness = (_between(other, units[place]) for other in (*units[:place], *units[len(new) :]))
-        scored += [(score, other) for other, score in zip(beside, likeness, strict=True) if score >= least]
+        beside = {**dict(enumerate(new[:place])), **dict(enumerate(rereading.revived, len(new)))}
+        scored += [(score, beside[other]) for other, score in alike[place] if other in beside]
         cases.append((memory, _offer(memory, scored, rereading, settings)))
     return cases
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
     """Return the cosine of two vectors; 0 where one of them is zero."""
-    return _between(_unit(left), _unit(right))
+    sizes = math.hypot(*left) * math.hypot(*right)
+    return sum(a * b for a, b in zip(left, right, strict=True)) / sizes if sizes else 0.0
 
 
-def _between(left: Sequence[float], right: Sequence[float]) -> float:
-    """Return the cosine of two vectors of length 1 from their distance, which Python works out in C."""
-    return 1.0 - math.dist(left, right) ** 2 / 2 if any(left) and any(right) else 0.0
+def _alike(vectors: Sequence[Sequence[float]], least: float) -> list[list[tuple[int, float]]]:
+    """Return for each vector the places of the others whose cosine with it is `least` at least, with that."""
+    import numpy as np  # noqa: PLC0415 - heavy
 
-
-def _unit(vector: Sequence[float]) -> Sequence[float]:
-    """Return a vector of length 1 in the same direction; one that is zero as it is."""
-    size = math.hypot(*vector)
-    return tuple(value / size for value in vector) if size else vector
+    units = np.array(vectors, dtype=float)
+    sizes = np.linalg.norm(units, axis=1, keepdims=True)
+    units = np.divide(units, sizes, out=units, where=sizes > 0)
+    # Not by matrix product, whose threads wait for each other on busy cores. Rounded, so that the same is the same.
+    cosines = np.einsum("ik,jk->ij", units, units).round(9)
+    alike: list[list[tuple[int, float]]] = [[] for _ in vectors]
+    for here, there in np.argwhere(cosines >= least).tolist():
+        if here != there:
+            alike[here].append((there, float(cosines[here, there])))
+    return alike
 
 
 def _offer(

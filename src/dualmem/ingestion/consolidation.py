@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from dualmem.chat import HEAD_START
 from dualmem.config import SuspiciousMode
 from dualmem.context import Context
 from dualmem.errors import ReplyTruncated, UnreadableReply
@@ -20,7 +21,8 @@ from dualmem.prompts.consolidation import LATER, Decided
 from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Memory, ModelCall
 from dualmem.retrieval.text import find_quote, tokens
-from dualmem.stores.payload import memory_text
+from dualmem.stores.backend import Sparse
+from dualmem.stores.payload import memory_sparse, memory_text
 
 Case = tuple[Memory, list[Memory]]
 
@@ -45,6 +47,8 @@ class Consolidated:
     outcome: Outcome
     rejected: tuple[str, ...]
     calls: tuple[ModelCall, ...]
+    words: Mapping[str, Mapping[str, Sparse]]
+    """The `memory_sparse` of new memories, as far as it was made while the model decided, by id."""
 
 
 async def consolidate_memories(
@@ -104,6 +108,7 @@ async def relate(
         asyncio.ensure_future(decide(cases[start : start + size], context)) for start in range(0, len(cases), size)
     ]
     try:
+        words = await _indexed(new) if asked else {}
         decided = await asyncio.gather(*asked)
     finally:
         for asking in asked:
@@ -118,7 +123,14 @@ async def relate(
         memory.id for case in cases for memory in (case[0], *case[1]) if memory.id in working.memories
     )
     new = [memory for memory in new if memory.id in working.memories]
-    return Consolidated(working, tuple(new), tuple(group), outcome, (*rejected, *outcome.refused), tuple(calls))
+    refused = (*rejected, *outcome.refused)
+    return Consolidated(working, tuple(new), tuple(group), outcome, refused, tuple(calls), words)
+
+
+async def _indexed(new: Sequence[Memory]) -> dict[str, Mapping[str, Sparse]]:
+    """Return the keyword vectors of new memories; what is decided of them changes none of the words."""
+    await asyncio.sleep(HEAD_START)
+    return {memory.id: memory_sparse(memory) for memory in new}
 
 
 def _held_back(memory: Memory, mode: SuspiciousMode) -> Memory:

@@ -301,7 +301,7 @@ def sparse(words: Sequence[str], *, average_length: float, k1: float = 1.2, b: f
         k1: How slowly repeats stop to count.
         b: How much longer documents are held back, from 0 to 1.
     """
-    counts = Counter(_index(word) for word in words)
+    counts = Counter(map(_index, words))
     length = 1 - b + b * len(words) / max(average_length, 1.0)
     indices = tuple(sorted(counts))
     return Sparse(indices, tuple(counts[one] * (k1 + 1) / (counts[one] + k1 * length) for one in indices))
@@ -313,6 +313,7 @@ def sparse_query(words: Sequence[str]) -> Sparse:
     return Sparse(indices, (1.0,) * len(indices))
 
 
+@lru_cache(maxsize=1 << 16)
 def _index(word: str) -> int:
     """Return a token's place in sparse vectors: 32 bits that no version of Python changes."""
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))

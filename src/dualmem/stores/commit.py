@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dualmem.records import Memory, Rejection
+from dualmem.stores.backend import Sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Commit:
     forgotten_rejection_ids: tuple[str, ...] = ()
     outdated: tuple[str, ...] | None = None
     """Ids of the memories that are to go when their turns have been read again; None where that stays as it is."""
+    words: Mapping[str, Mapping[str, Sparse]] = field(default_factory=dict)
+    """The `memory_sparse` of new memories, as far as it is made already, by id."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""

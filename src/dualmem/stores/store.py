@@ -406,16 +406,22 @@ class Store:
         await self._carry_out(Commit.read(user_id, found["body"]))
         await self._backend.delete(CONTROL, [journal])
 
-    async def _memory_points(self, memories: Sequence[Memory]) -> list[Point]:
+    async def _memory_points(
+        self, memories: Sequence[Memory], words: Mapping[str, Mapping[str, Sparse]] | None = None
+    ) -> list[Point]:
         vectors = await self._embedder.documents([memory_text(memory) for memory in memories])
         return [
-            Point(memory.id, memory_payload(memory), {"semantic": vector, **memory_sparse(memory)})
+            Point(
+                memory.id,
+                memory_payload(memory),
+                {"semantic": vector, **((words or {}).get(memory.id) or memory_sparse(memory))},
+            )
             for memory, vector in zip(memories, vectors, strict=True)
         ]
 
     async def _carry_out(self, commit: Commit) -> None:
         """Write what is new before what it retires, then mark the turns."""
-        await self._backend.upsert(MEMORIES, await self._memory_points(commit.new))
+        await self._backend.upsert(MEMORIES, await self._memory_points(commit.new, commit.words))
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
         kept = [Point(one.id, rejection_payload(one), {}) for one in commit.rejections]

@@ -35,6 +35,7 @@ __all__ = [
     "distance_days",
     "find",
     "overlap",
+    "prepare",
     "resolve",
 ]
 
@@ -90,6 +91,11 @@ def find(text: str, anchor: datetime | None, *, prefer: Prefer = "past", day_fir
     The arguments are those of `resolve`; nothing is raised for any text.
     """
     return scanning.scan(text, periods.Clock(anchor, prefer, day_first))
+
+
+def prepare() -> None:
+    """Get ready to read many texts; it takes as long as reading some hundred."""
+    scanning.prepare()
 
 
 def overlap(first: Interval, second: Interval) -> bool:

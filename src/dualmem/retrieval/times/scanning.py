@@ -10,6 +10,7 @@ from functools import cache
 from itertools import zip_longest
 
 from dualmem.records.memory import Interval
+from dualmem.retrieval.leads import Leads
 from dualmem.retrieval.times import patterns, periods, rules, vocabulary
 
 
@@ -77,11 +78,16 @@ class _Candidate:
             return None
 
 
+_Expression = tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None]
+"""A pattern, how it is read, and what must stand before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    english: tuple[tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None], ...]
-    others: tuple[tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None], ...]
-    unspaced: tuple[tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None], ...]
+    english: tuple[_Expression, ...]
+    spaced: Leads[_Expression]
+    """Those of English, and those of other languages that write blanks."""
+    unspaced: tuple[_Expression, ...]
     """Each needs a letter that is not in ASCII."""
     modifiers: tuple[tuple[re.Pattern[str], rules.Modifier], ...]
     part_behind: re.Pattern[str]
@@ -96,12 +102,14 @@ class _Grammar:
 def _grammar() -> _Grammar:
     """Compile the patterns, on first use."""
     spaced = [(patterns.regex(pattern), _said(template), None) for pattern, template in patterns.SPACED]
+    english = tuple(
+        (patterns.regex(one), rule, patterns.regex(lead, ends=True) if lead else None)
+        for one, rule, lead in patterns.ENGLISH
+    )
+    others = (*spaced, (patterns.regex("hier"), _hier, None))
     return _Grammar(
-        english=tuple(
-            (patterns.regex(one), rule, patterns.regex(lead, ends=True) if lead else None)
-            for one, rule, lead in patterns.ENGLISH
-        ),
-        others=(*spaced, (patterns.regex("hier"), _hier, None)),
+        english=english,
+        spaced=Leads((expression[0], expression) for expression in (*english, *others)),
         unspaced=tuple(
             (re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in patterns.SCRIPTS
         ),
@@ -113,6 +121,11 @@ def _grammar() -> _Grammar:
         forward=patterns.regex(patterns.FORWARD, ends=True),
         fillers=patterns.regex(patterns.FILLERS, starts=True, ends=True),
     )
+
+
+def prepare() -> None:
+    """Get ready for many texts."""
+    _grammar().spaced.prepare()
 
 
 def _lower(text: str) -> str:
@@ -127,8 +140,10 @@ def _candidates(text: str, lowered: str, *, whole: bool, translated: bool) -> li
     """Return the matches of all rules, first and longest first; a translation is not translated again."""
     found: list[_Candidate] = []
     grammar = _grammar()
-    others = () if translated else grammar.others if lowered.isascii() else grammar.others + grammar.unspaced
-    for pattern, rule, lead in grammar.english + others:
+    known = list(grammar.english if translated else grammar.spaced.fitting(lowered))
+    if not (translated or lowered.isascii()):
+        known += grammar.unspaced
+    for pattern, rule, lead in known:
         for match in pattern.finditer(lowered):
             loose = not (
                 whole or lead is None or lead.search(lowered, max(0, match.start() - patterns.REACH), match.start())
