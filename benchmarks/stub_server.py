@@ -199,9 +199,7 @@ def application(embeddings: str) -> Any:
                 numbers = struct.pack(f"<{len(vectors[text])}f", *vectors[text])
                 packed[text] = base64.b64encode(numbers).decode()
         known: dict[str, Any] = packed if body.get("encoding_format") == "base64" else vectors
-        data = [
-            {"object": "embedding", "index": place, "embedding": known[text]} for place, text in enumerate(texts)
-        ]
+        data = [{"object": "embedding", "index": place, "embedding": known[text]} for place, text in enumerate(texts)]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
         return JSONResponse({"object": "list", "data": data, "model": body.get("model", "stub"), "usage": usage})
 

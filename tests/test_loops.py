@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import json
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from pydantic import BaseModel, SecretStr
 from dualmem.chat import Chat, Prompt
 from dualmem.config import load_settings
 from dualmem.embedding import Embedder
+from dualmem.errors import ModelUnavailable, ReplyTruncated
 from dualmem.models import make_chat, make_embedder
 from dualmem.testing import WordEmbeddings
 
@@ -47,6 +50,13 @@ class Server:
     changed: threading.Condition = field(default_factory=threading.Condition)
     together: threading.Barrier | None = None
     """Requests wait for each other, so that each needs a connection of its own."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    """The bodies of the requests."""
+    packed: bool = False
+    """Whether vectors are sent as base64."""
+    choice: dict[str, Any] = field(default_factory=dict)
+    """What is different about a reply."""
+    kind: str = "application/json"
 
     def all_closed(self) -> bool:
         """Wait until the clients have closed every connection."""
@@ -77,20 +87,23 @@ def server() -> Iterator[Server]:
             given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with served.changed:
                 served.requests += 1
+                served.asked.append(given)
             if served.together is not None:
                 served.together.wait(10)
             if self.path.endswith("/embeddings"):
-                vectors = WordEmbeddings().embed_documents(given["input"])
+                vectors: list[Any] = WordEmbeddings().embed_documents(given["input"])
+                if served.packed:
+                    vectors = [base64.b64encode(struct.pack(f"<{len(one)}f", *one)).decode() for one in vectors]
                 data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors)]
                 done: Any = {"object": "list", "model": "m", "data": data, "usage": {}}
                 done["usage"] = {"prompt_tokens": 1, "total_tokens": 1}
             else:
                 message = {"role": "assistant", "content": '{"city": "Porto"}'}
-                choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                choice = {"index": 0, "message": message, "finish_reason": "stop"} | served.choice
                 done = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
             body = json.dumps(done).encode()
             self.send_response(200)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", served.kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -239,3 +252,47 @@ def test_a_proxy_that_is_set_is_used(server: Server, monkeypatch: pytest.MonkeyP
     for _ in range(2):
         assert asyncio.run(chat.ask(PROMPT)).value.city == "Porto"
     assert server.requests == 2
+
+
+# What is sent and read as it is
+
+
+@pytest.mark.parametrize("make", [named_chat, given_chat])
+async def test_a_request_is_sent_with_its_form(server: Server, make: Callable[[str], Chat]) -> None:
+    reply = await make(server.url).ask(PROMPT)
+    assert reply.value == City(city="Porto")
+    (asked,) = server.asked
+    assert asked["messages"] == [{"role": "user", "content": "Where?"}]
+    assert asked["response_format"]["json_schema"]["schema"] == PROMPT.schema
+
+
+async def test_a_reply_that_was_cut_off_is_told_with_what_it_cost(server: Server) -> None:
+    server.choice = {"finish_reason": "length"}
+    with pytest.raises(ReplyTruncated) as caught:
+        await named_chat(server.url).ask(PROMPT)
+    assert len(caught.value.calls) == 1
+
+
+async def test_a_refusal_is_told(server: Server) -> None:
+    server.choice = {"message": {"role": "assistant", "content": None, "refusal": "I may not say."}}
+    with pytest.raises(ModelUnavailable, match="I may not say"):
+        await named_chat(server.url).ask(PROMPT)
+
+
+async def test_what_is_no_json_is_a_failed_call(server: Server) -> None:
+    server.kind = "text/html"
+    with pytest.raises(ModelUnavailable, match="Unexpected response type"):
+        await named_chat(server.url).ask(PROMPT)
+
+
+@pytest.mark.parametrize("make", [named_embedder, given_embedder])
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+async def test_vectors_are_read_however_they_come(
+    server: Server, make: Callable[[str], Embedder], packed: bool, kind: str
+) -> None:
+    server.packed, server.kind = packed, kind
+    vectors = await make(server.url).documents(["a dog", "a cat"])
+    for vector, expected in zip(vectors, WordEmbeddings().embed_documents(["a dog", "a cat"]), strict=True):
+        assert vector == pytest.approx(expected)
+    assert server.asked[0]["encoding_format"] == "base64"

@@ -26,7 +26,7 @@ async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
             rejections=rejections,
             forgotten_ids=tuple(working.removed),
             forgotten_rejection_ids=dropped,
-            words=state.get("words", {}),
+            ready=state.get("ready", {}),
             outdated=None if left == outdated else left,
         )
     )

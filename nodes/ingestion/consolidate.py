@@ -60,7 +60,7 @@ async def consolidate(state: IngestionState, runtime: Runtime[Context]) -> Inges
     return {
         "working": done.working,
         "group": list(done.group),
-        "words": done.words,
+        "ready": done.ready,
         "rejected": [*orphans, *done.rejected],
         "tally": [receipt],
         "calls": list(done.calls),
@@ -71,6 +71,8 @@ async def _with_sources(drafts: Sequence[Draft], context: Context) -> list[Draft
     """Return the drafts whose turns are still there, without the sources that are not."""
     ids = dict.fromkeys(source.turn_id for draft in drafts for source in draft.sources)
     there = await context.store.known_turns(list(ids))
+    if len(there) == len(ids):
+        return list(drafts)
     kept = [
         draft.model_copy(update={"sources": tuple(s for s in draft.sources if s.turn_id in there)}) for draft in drafts
     ]

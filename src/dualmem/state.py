@@ -17,6 +17,7 @@ from dualmem.records import (
     Draft,
     Fact,
     IngestReceipt,
+    Memory,
     ModelCall,
     PackedContext,
     Recollection,
@@ -28,7 +29,7 @@ from dualmem.records import (
     Verdict,
 )
 from dualmem.records.restored import Restored
-from dualmem.stores.backend import Sparse
+from dualmem.stores.backend import Point
 
 Calls = Annotated[list[ModelCall], add]
 
@@ -265,8 +266,8 @@ class IngestionState(IngestionInput, IngestionOutput, total=False):
     working: WorkingSet
     group: list[str]
     """Ids of the memories a batch review looks at."""
-    words: Mapping[str, Mapping[str, Sparse]]
-    """Keyword vectors of the batch's memories, by id."""
+    ready: Mapping[str, tuple[Memory, Point]]
+    """Points of the batch's memories, as far as they are made: see `Store.ready`."""
     rejected: Annotated[list[str], add]
     """Reasons, one for each draft or decision that was refused."""
     tally: Annotated[list[IngestReceipt], add]

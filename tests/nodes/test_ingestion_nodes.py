@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,11 @@ from dualmem.nodes.ingestion.index import index
 from dualmem.nodes.ingestion.receipt import receipt
 from dualmem.nodes.ingestion.record import record
 from dualmem.records import Draft, IngestReceipt, Memory, Source, Turn
+from dualmem.retrieval.text import sparse_query, tokens
 from dualmem.state import IngestionState, Window, WindowReading, WindowTask
+from dualmem.stores.backend import Ranking
+from dualmem.stores.commit import Commit
+from dualmem.stores.payload import of_user
 from dualmem.testing import ScriptedChatModel
 
 Open = Callable[..., DualMem]
@@ -325,6 +330,23 @@ async def test_retirements_are_capped_over_a_batch_and_not_over_the_ingestion(
 
 
 # commit, receipt
+
+
+async def test_points_that_were_made_before_are_those_that_are_made_in_the_end(
+    open_memory: Open, a_memory: Callable[..., Memory]
+) -> None:
+    store = open_memory().resources.store
+    texts = ["Ana lives in Porto.", "Ana has a dog.", "Ana sings."]
+    first, second, third = [a_memory(str(uuid.uuid4()), day, text=text) for day, text in enumerate(texts)]
+    async with store.writer("ana"):
+        ready = await store.ready([first, second])
+        # What was decided of one of them meanwhile is what is kept, and one was not made before.
+        changed = second.model_copy(update={"attribute": "pet"})
+        await store.commit(Commit("ana", new=(first, changed, third), ready=ready))
+    assert await store.memories(of_user("ana")) == [first, changed, third]
+    for word, memory in {"Porto": first, "dog": changed, "sings": third}.items():
+        ranking = Ranking("words", 1, of_user("ana"), "keyword", sparse_query(tokens(word)))
+        assert [key for row in await store.score_memories([ranking]) for key, _ in row] == [memory.id]
 
 
 async def test_commit_writes_memories_and_marks_their_turns(

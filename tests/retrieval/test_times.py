@@ -15,8 +15,11 @@ from dualmem.retrieval.times import (
     distance_days,
     find,
     overlap,
+    prepare,
     resolve,
 )
+
+prepare()  # what follows must be found where few patterns are searched for, too
 
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 FRIDAY = datetime(2023, 6, 9, 19, 55, tzinfo=UTC)

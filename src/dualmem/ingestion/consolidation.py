@@ -21,8 +21,8 @@ from dualmem.prompts.consolidation import LATER, Decided
 from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Memory, ModelCall
 from dualmem.retrieval.text import find_quote, tokens
-from dualmem.stores.backend import Sparse
-from dualmem.stores.payload import memory_sparse, memory_text
+from dualmem.stores.backend import Point
+from dualmem.stores.payload import memory_text
 
 Case = tuple[Memory, list[Memory]]
 
@@ -47,8 +47,8 @@ class Consolidated:
     outcome: Outcome
     rejected: tuple[str, ...]
     calls: tuple[ModelCall, ...]
-    words: Mapping[str, Mapping[str, Sparse]]
-    """The `memory_sparse` of new memories, as far as it was made while the model decided, by id."""
+    ready: Mapping[str, tuple[Memory, Point]]
+    """Points of new memories, as far as they were made while the model decided: see `Store.ready`."""
 
 
 async def consolidate_memories(
@@ -108,7 +108,7 @@ async def relate(
         asyncio.ensure_future(decide(cases[start : start + size], context)) for start in range(0, len(cases), size)
     ]
     try:
-        words = await _indexed(new) if asked else {}
+        ready = await _ready(cases, context)
         decided = await asyncio.gather(*asked)
     finally:
         for asking in asked:
@@ -124,13 +124,15 @@ async def relate(
     )
     new = [memory for memory in new if memory.id in working.memories]
     refused = (*rejected, *outcome.refused)
-    return Consolidated(working, tuple(new), tuple(group), outcome, refused, tuple(calls), words)
+    return Consolidated(working, tuple(new), tuple(group), outcome, refused, tuple(calls), ready)
 
 
-async def _indexed(new: Sequence[Memory]) -> dict[str, Mapping[str, Sparse]]:
-    """Return the keyword vectors of new memories; what is decided of them changes none of the words."""
+async def _ready(cases: Sequence[Case], context: Context) -> dict[str, tuple[Memory, Point]]:
+    """Return the points of the new memories that a model is just asked about; what it decides changes few of them."""
+    if not cases:
+        return {}
     await asyncio.sleep(HEAD_START)
-    return {memory.id: memory_sparse(memory) for memory in new}
+    return await context.store.ready([memory for memory, _ in cases])
 
 
 def _held_back(memory: Memory, mode: SuspiciousMode) -> Memory:

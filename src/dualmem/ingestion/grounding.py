@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from dualmem.ingestion import suspicion
 from dualmem.ingestion.suspicion import is_pasted, suspicion_in
+from dualmem.ingestion.suspicion import prepare as prepare_suspicion
 from dualmem.prompts.extraction import ExtractedMemory
 from dualmem.records import Draft, Interval, Source, Turn
 from dualmem.retrieval.text import find_quote, similarity, tokens
-from dualmem.retrieval import times
 from dualmem.retrieval.times import Prefer, find, resolve
+from dualmem.retrieval.times import prepare as prepare_times
 
 FIRST_PERSON = frozenset({"", "i", "me", "my", "myself", "we", "user", "the user", "speaker", "the speaker"})
 
@@ -42,8 +42,8 @@ _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[^\W\d_a-z][^\W\d_]+(?:\s+[^\W\d_a-z][^
 
 def prepare() -> None:
     """Get ready to check many drafts: the first time in a process that takes as long as checking some hundred."""
-    times.prepare()
-    suspicion.prepare()
+    prepare_times()
+    prepare_suspicion()
 
 
 def ground(extracted: ExtractedMemory, shown: Sequence[Turn], first_new: int) -> Draft | str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 try:
-    from re import _constants, _parser  # type: ignore[attr-defined] # not in typeshed: it is private
+    from re import _constants, _parser  # type: ignore[attr-defined] # private, so that it is in no stub
 except ImportError:  # another version of Python keeps it elsewhere: then nothing is filtered
     _constants = _parser = None
 
@@ -39,7 +39,7 @@ _END: Final = " "
 _NO_LETTERS: Final = ("CATEGORY_SPACE", "CATEGORY_NOT_WORD")
 
 
-class _Unknown(Exception):  # noqa: N818 - no error: it ends the reading of a pattern
+class _Unknown(Exception):
     """A pattern may begin with anything."""
 
 
@@ -94,7 +94,7 @@ def _leads(pattern: re.Pattern[str]) -> set[str]:
     if pattern.flags & re.IGNORECASE:
         return always
     try:
-        first = _first(list(_parser.parse(pattern.pattern, pattern.flags)))
+        first = _first(_parser.parse(pattern.pattern, pattern.flags))
     except _Unknown:
         return always
     leads: set[str] = set()
@@ -109,12 +109,12 @@ def _leads(pattern: re.Pattern[str]) -> set[str]:
 
 
 _Start = tuple[str, bool, bool]
-"""What a match begins with, whether that is at the beginning of a word, and whether what follows is still to be read."""
+"""What a match begins with, whether that begins a word, and whether what follows is still to be read."""
 
 _NOTHING: Final[_Start] = ("", False, True)
 
 
-def _first(parts: Sequence[Any]) -> set[_Start]:
+def _first(parts: Iterable[Any]) -> set[_Start]:
     """Return how what some parts of a pattern match may begin, one after the other."""
     found: set[_Start] = {_NOTHING}
     for part in parts:
@@ -146,7 +146,7 @@ def _followed(before: set[_Start], part: Any) -> set[_Start]:
 
 
 def _starts_word(part: Any) -> bool:
-    """Whether a part matches nothing and holds only where no word goes on: `\\b`, or `(?<!\\w)`."""
+    """Whether a part matches no sign and holds only where no word goes on: a border, or no letter before it."""
     kind, value = part
     if kind is _constants.AT:
         return bool(value is _constants.AT_BOUNDARY)
@@ -158,24 +158,29 @@ def _starts_word(part: Any) -> bool:
 def _starts_of(part: Any) -> set[_Start]:
     """Return how what a part matches may begin."""
     kind, value = part
-    if kind is _constants.LITERAL:
-        return {_sign(value)}
-    if kind is _constants.IN:
-        return _starts_in(value)
-    if kind in {_constants.AT, _constants.ASSERT, _constants.ASSERT_NOT}:
-        return {_NOTHING}
-    if kind is _constants.SUBPATTERN:
-        return _first(list(value[-1]))
-    if kind is _constants.ATOMIC_GROUP:
-        return _first(list(value))
-    if kind is _constants.BRANCH:
-        return set().union(*(_first(list(branch)) for branch in value[1]))
-    if kind in {_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT}:
-        least, most, inner = value
-        # What is repeated may be followed by itself, so that nothing after it is known.
-        starts = {(start, anchored, reading and most == 1) for start, anchored, reading in _first(list(inner))}
-        return starts if least else {_NOTHING, *starts}
-    raise _Unknown
+    match str(kind):
+        case "LITERAL":
+            return {_sign(value)}
+        case "IN":
+            return _starts_in(value)
+        case "AT" | "ASSERT" | "ASSERT_NOT":
+            return {_NOTHING}
+        case "SUBPATTERN":
+            if value[1]:  # flags of its own
+                raise _Unknown
+            starts = _first(value[-1])
+        case "ATOMIC_GROUP":
+            starts = _first(value)
+        case "BRANCH":
+            starts = set().union(*map(_first, value[1]))
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            least, most, inner = value
+            # What is repeated may be followed by itself, so that nothing after it is known.
+            starts = {(start, anchored, reading and most == 1) for start, anchored, reading in _first(inner)}
+            starts |= set() if least else {_NOTHING}
+        case _:
+            raise _Unknown
+    return starts
 
 
 def _starts_in(choices: Sequence[Any]) -> set[_Start]:

@@ -209,6 +209,14 @@ class Backend(Protocol):
     async def delete(self, collection: str, ids: Sequence[str]) -> None:
         """Remove points; ids that do not exist are passed over."""
 
+    async def ready(self, collection: str, points: Sequence[Point]) -> Sequence[Point]:
+        """Return points that `upsert` is to write later, as far as possible checked and converted for it already.
+
+        Raises:
+            EmbeddingMismatch: A vector has another size than the collection's.
+            StoreError: A point cannot be stored.
+        """
+
     async def retrieve(self, collection: str, ids: Sequence[str], *, fields: Sequence[str] = ()) -> dict[str, Payload]:
         """Return the payloads of those of `ids` that exist; with `fields`, only these of their fields."""
 

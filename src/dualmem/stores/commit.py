@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dualmem.records import Memory, Rejection
-from dualmem.stores.backend import Sparse
+from dualmem.stores.backend import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Commit:
     forgotten_rejection_ids: tuple[str, ...] = ()
     outdated: tuple[str, ...] | None = None
     """Ids of the memories that are to go when their turns have been read again; None where that stays as it is."""
-    words: Mapping[str, Mapping[str, Sparse]] = field(default_factory=dict)
-    """The `memory_sparse` of new memories, as far as it is made already, by id."""
+    ready: Mapping[str, tuple[Memory, Point]] = field(default_factory=dict)
+    """Points of new memories that were made before, with what they were made of, by id: see `Store.ready`."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""

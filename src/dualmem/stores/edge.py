@@ -95,6 +95,10 @@ class EdgeBackend:
         if points:
             await asyncio.to_thread(shard.upsert, points, only_new=only_new)
 
+    async def ready(self, collection: str, points: Sequence[Point]) -> Sequence[Point]:
+        """See `Backend.ready`."""
+        return await asyncio.to_thread(self._shard(collection).ready, points)
+
     async def set_payload(self, collection: str, ids: Sequence[str], payload: Payload) -> None:
         """See `Backend.set_payload`."""
         shard = self._shard(collection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -13,13 +13,13 @@ from uuid import UUID
 import qdrant_edge as qe
 
 from dualmem.errors import DualmemError, StoreError, StoreLocked
-from dualmem.stores.backend import Scored, Sparse, batches, check_payload, distinct
+from dualmem.stores.backend import Point, Scored, Sparse, batches, check_payload, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from dualmem.stores.backend import CollectionSpec, Condition, FieldType, Filter, Payload, Point, Ranking
+    from dualmem.stores.backend import CollectionSpec, Condition, FieldType, Filter, Payload, Ranking
 
 PAGE = 1000
 """Points read in one call. Edge holds the interpreter's lock during a call, so that a call must be short."""
@@ -43,6 +43,13 @@ Of 100 wanted that are the same 100 as without quantization, with the same score
 
 _EVERYTHING = 2**31
 """A limit that no store in one process reaches; Edge reserves nothing by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready(Point):
+    """A point that was checked, in Edge's own form."""
+
+    native: qe.Point
 
 
 class Shard:
@@ -117,19 +124,28 @@ class Shard:
 
     def upsert(self, points: Sequence[Point], *, only_new: bool) -> None:
         """See `Backend.upsert`."""
-        for point in points:
-            self.spec.check(point.vectors)
-            check_payload(point.payload)
         mode = qe.UpdateMode.InsertOnly if only_new else qe.UpdateMode.Upsert
-        with edge_errors(self._path):
-            # All are converted, and so checked, before the first is written.
-            converted = [
-                qe.Point(point.id, _vectors(point.vectors), point.payload)
-                for point in distinct(points, only_new=only_new)
-            ]
-        for batch in batches(converted, BATCH):
+        # All are converted, and so checked, before the first is written.
+        converted = self.ready(distinct(points, only_new=only_new))
+        for batch in batches([point.native for point in converted], BATCH):
             with self._use() as edge:
                 self._write(edge, qe.UpdateOperation.upsert_points(list(batch), None, mode), len(batch))
+
+    def ready(self, points: Sequence[Point]) -> list[Ready]:
+        """See `Backend.ready`. Converting takes longer than writing: what has time for it before should use that."""
+        waiting = [point for point in points if not isinstance(point, Ready)]
+        for point in waiting:
+            self.spec.check(point.vectors)
+            check_payload(point.payload)
+        with edge_errors(self._path):
+            return [
+                point
+                if isinstance(point, Ready)
+                else Ready(
+                    point.id, point.payload, point.vectors, qe.Point(point.id, _vectors(point.vectors), point.payload)
+                )
+                for point in points
+            ]
 
     def set_payload(self, ids: Sequence[str], payload: Payload) -> None:
         """See `Backend.set_payload`."""

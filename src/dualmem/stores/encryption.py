@@ -181,6 +181,10 @@ class EncryptedBackend:
         ]
         await self.inner.upsert(collection, stored, only_new=only_new)
 
+    async def ready(self, collection: str, points: Sequence[Point]) -> Sequence[Point]:  # noqa: ARG002 - the protocol
+        """See `Backend.ready`."""
+        return points
+
     async def set_payload(self, collection: str, ids: Sequence[str], payload: Payload) -> None:
         """See `Backend.set_payload`. What is encrypted of a record is read, changed and written as a whole."""
         if payload.keys() <= PLAIN[collection]:

@@ -209,6 +209,10 @@ class QdrantBackend:
                     update_mode=models.UpdateMode.INSERT_ONLY if only_new else None,
                 )
 
+    async def ready(self, collection: str, points: Sequence[Point]) -> Sequence[Point]:  # noqa: ARG002 - the protocol
+        """See `Backend.ready`."""
+        return points
+
     async def set_payload(self, collection: str, ids: Sequence[str], payload: Payload) -> None:
         """See `Backend.set_payload`."""
         self._spec(collection)

@@ -196,10 +196,9 @@ class Store:
         for turn_id, position in sorted(positions.items(), key=lambda item: -item[1]):
             await self._backend.set_payload(TURNS, [turn_id], {"position": position})
 
-    async def known_turns(self, ids: Sequence[str]) -> dict[str, Turn]:
+    async def known_turns(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are stored."""
-        found = await self._backend.retrieve(TURNS, _well_formed(ids))
-        return {turn_id: turn_from(turn_id, payload) for turn_id, payload in found.items()}
+        return set(await self._backend.retrieve(TURNS, _well_formed(ids), fields=("state",)))
 
     async def index_turns(self, user_id: str, conversation_id: str) -> int:
         """Embed and index the turns of a conversation that are not findable yet.
@@ -406,22 +405,33 @@ class Store:
         await self._carry_out(Commit.read(user_id, found["body"]))
         await self._backend.delete(CONTROL, [journal])
 
-    async def _memory_points(
-        self, memories: Sequence[Memory], words: Mapping[str, Mapping[str, Sparse]] | None = None
-    ) -> list[Point]:
+    async def ready(self, memories: Sequence[Memory]) -> dict[str, tuple[Memory, Point]]:
+        """Return the points of new memories, for `Commit.ready`; while a model is asked, there is time to make them.
+
+        Raises:
+            ModelUnavailable: The embedding model failed.
+            EmbeddingMismatch: It makes vectors of another size than the store's.
+        """
+        points = await self._backend.ready(MEMORIES, await self._memory_points(memories))
+        return {memory.id: (memory, point) for memory, point in zip(memories, points, strict=True)}
+
+    async def _new_points(self, commit: Commit) -> list[Point]:
+        """Return the points of a commit's new memories; those that were changed since they were made, anew."""
+        made = {key: point for key, (memory, point) in commit.ready.items()}
+        changed = [one for one in commit.new if one.id not in made or commit.ready[one.id][0] is not one]
+        made |= {point.id: point for point in await self._memory_points(changed)}
+        return [made[memory.id] for memory in commit.new]
+
+    async def _memory_points(self, memories: Sequence[Memory]) -> list[Point]:
         vectors = await self._embedder.documents([memory_text(memory) for memory in memories])
         return [
-            Point(
-                memory.id,
-                memory_payload(memory),
-                {"semantic": vector, **((words or {}).get(memory.id) or memory_sparse(memory))},
-            )
+            Point(memory.id, memory_payload(memory), {"semantic": vector, **memory_sparse(memory)})
             for memory, vector in zip(memories, vectors, strict=True)
         ]
 
     async def _carry_out(self, commit: Commit) -> None:
         """Write what is new before what it retires, then mark the turns."""
-        await self._backend.upsert(MEMORIES, await self._memory_points(commit.new, commit.words))
+        await self._backend.upsert(MEMORIES, await self._new_points(commit))
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
         kept = [Point(one.id, rejection_payload(one), {}) for one in commit.rejections]
