@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from dualmem.chat import HEAD_START
 from dualmem.config import SuspiciousMode
@@ -108,7 +109,7 @@ async def relate(
         asyncio.ensure_future(decide(cases[start : start + size], context)) for start in range(0, len(cases), size)
     ]
     try:
-        ready = await _ready(cases, context)
+        ready = await _ready(cases, asked, context)
         decided = await asyncio.gather(*asked)
     finally:
         for asking in asked:
@@ -127,12 +128,12 @@ async def relate(
     return Consolidated(working, tuple(new), tuple(group), outcome, refused, tuple(calls), ready)
 
 
-async def _ready(cases: Sequence[Case], context: Context) -> dict[str, tuple[Memory, Point]]:
+async def _ready(
+    cases: Sequence[Case], asked: Sequence[asyncio.Future[Any]], context: Context
+) -> dict[str, tuple[Memory, Point]]:
     """Return the points of the new memories that a model is just asked about; what it decides changes few of them."""
-    if not cases:
-        return {}
-    await asyncio.sleep(HEAD_START)
-    return await context.store.ready([memory for memory, _ in cases])
+    waiting = (await asyncio.wait(asked, timeout=HEAD_START))[1] if asked else ()
+    return await context.store.ready([memory for memory, _ in cases]) if waiting else {}
 
 
 def _held_back(memory: Memory, mode: SuspiciousMode) -> Memory:
