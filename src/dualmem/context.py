@@ -24,7 +24,8 @@ from dualmem.errors import ModelNotConfigured
 from dualmem.models import make_chat, make_embedder
 from dualmem.redaction import Redact, make_redact, redacted
 from dualmem.stores.keys import key_of
-from dualmem.stores.store import Store, open_backend
+from dualmem.stores.opening import open_backend
+from dualmem.stores.store import Store
 
 if TYPE_CHECKING:
     from langchain_core.documents import BaseDocumentCompressor

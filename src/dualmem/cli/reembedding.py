@@ -14,8 +14,8 @@ from dualmem.models import make_embedder
 from dualmem.rebuilding import copy_store
 from dualmem.records import CopyReceipt
 from dualmem.stores.keys import key_of, read_key
-from dualmem.stores.opening import is_encrypted
-from dualmem.stores.store import Store, open_backend
+from dualmem.stores.opening import is_encrypted, open_backend
+from dualmem.stores.store import Store
 
 if TYPE_CHECKING:
     from dualmem.config import Settings

@@ -22,7 +22,7 @@ from dualmem.evals.samples import Benchmark, Sample
 from dualmem.graphs.ingestion import build_ingestion_graph
 from dualmem.graphs.recall import build_recall_graph
 from dualmem.retrieval.text import count_tokens
-from dualmem.stores.store import open_backend
+from dualmem.stores.opening import open_backend
 from dualmem.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

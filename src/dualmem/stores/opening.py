@@ -1,7 +1,8 @@
-"""A store's own record: which embedding model it was made with, and which key opens it."""
+"""Which database a store is in, and its own record: which embedding model it was made with, and which key opens it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dualmem.errors import EmbeddingMismatch, KeyMismatch, StoreError
@@ -12,6 +13,7 @@ from dualmem.stores.keys import HOW_TO_SET
 from dualmem.stores.payload import CONTROL, MEMORIES, is_any, of_user, specs
 
 if TYPE_CHECKING:
+    from dualmem.config import Settings
     from dualmem.embedding import Embedder
     from dualmem.stores.backend import Backend, Payload
     from dualmem.stores.keys import EncryptionKey
@@ -20,6 +22,18 @@ SCHEMA: Final = 2
 """Version of the payloads and vectors."""
 
 IDENTITY: Final = stable_id("control", "identity")
+
+
+def open_backend(settings: Settings) -> Backend:
+    """Return the backend that `settings.store` names; nothing is opened yet."""
+    if settings.store == ":memory:" or "://" in settings.store:
+        from dualmem.stores.qdrant import QdrantBackend  # noqa: PLC0415 - the client is heavy
+
+        key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
+        return QdrantBackend(settings.store, api_key=key, prefix=settings.collection_prefix)
+    from dualmem.stores.edge import EdgeBackend  # noqa: PLC0415 - the engine is heavy
+
+    return EdgeBackend(Path(settings.store).expanduser())
 
 
 async def identity_of(backend: Backend) -> Payload | None:

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dualmem.embedding import Embedder
@@ -48,22 +47,9 @@ from dualmem.stores.payload import (
 from dualmem.stores.writing import Lease, alone
 
 if TYPE_CHECKING:
-    from dualmem.config import Settings
     from dualmem.stores.keys import EncryptionKey
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def open_backend(settings: Settings) -> Backend:
-    """Return the backend that `settings.store` names; nothing is opened yet."""
-    if settings.store == ":memory:" or "://" in settings.store:
-        from dualmem.stores.qdrant import QdrantBackend  # noqa: PLC0415 - the client is heavy
-
-        key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
-        return QdrantBackend(settings.store, api_key=key, prefix=settings.collection_prefix)
-    from dualmem.stores.edge import EdgeBackend  # noqa: PLC0415 - the engine is heavy
-
-    return EdgeBackend(Path(settings.store).expanduser())
 
 
 class Store:
