@@ -71,7 +71,7 @@ class LoopClient(openai.DefaultAsyncHttpxClient):
 class PlainCompletions(AsyncCompletions):
     """Chat completions with a form for the reply, asked for and returned as JSON has them."""
 
-    async def parse(self, **request: Any) -> Any:  # type: ignore[override] # of all arguments, what they are
+    async def parse(self, **request: Any) -> Any:
         """Send a request; a reply that was cut off or refused is returned, too."""
         options = _options(request)
         return await self._post("/chat/completions", body=request, options=options, cast_to=object)

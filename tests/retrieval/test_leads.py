@@ -15,7 +15,7 @@ from dualmem.retrieval.leads import Leads
 from dualmem.retrieval.times import patterns
 
 RULE_PATTERNS = [rule.pattern for rule in (*RULES, *LANGUAGE_RULES)]
-TIME_PATTERNS = [patterns.regex(one) for one, *_ in (*patterns.ENGLISH, *patterns.SPACED)]
+TIME_PATTERNS = [patterns.regex(one[0]) for one in (*patterns.ENGLISH, *patterns.SPACED)]
 FORMS = [
     r"\bforget(?:ting)?\b",
     r"(?<!\w)(?:the )?(?:week|month)s? ago",

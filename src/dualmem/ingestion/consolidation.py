@@ -124,8 +124,8 @@ async def relate(
         memory.id for case in cases for memory in (case[0], *case[1]) if memory.id in working.memories
     )
     new = [memory for memory in new if memory.id in working.memories]
-    refused = (*rejected, *outcome.refused)
-    return Consolidated(working, tuple(new), tuple(group), outcome, refused, tuple(calls), ready)
+    rejected += outcome.refused
+    return Consolidated(working, tuple(new), tuple(group), outcome, tuple(rejected), tuple(calls), ready)
 
 
 async def _ready(
