@@ -15,7 +15,8 @@ from dualmem.retrieval.leads import Leads
 from dualmem.retrieval.times import patterns
 
 RULE_PATTERNS = [rule.pattern for rule in (*RULES, *LANGUAGE_RULES)]
-TIME_PATTERNS = [patterns.regex(one[0]) for one in (*patterns.ENGLISH, *patterns.SPACED)]
+TIME_FORMS = [form for form, *_ in patterns.ENGLISH] + [form for form, _ in patterns.SPACED]
+TIME_PATTERNS = [patterns.regex(form) for form in TIME_FORMS]
 FORMS = [
     r"\bforget(?:ting)?\b",
     r"(?<!\w)(?:the )?(?:week|month)s? ago",
