@@ -7,7 +7,8 @@ Every library reads the same messages and asks the same stub server (stub_server
 first round that is not reported. `--peers` names the Python of an environment with `peers.txt` installed. A JSON line
 for each library, pattern and latency, with the medians of `--repeats` rounds, in each of which all have their turn.
 `limit_s` is the number of calls in sequence times the latency: no ingestion that asks these calls in this order can
-take less. `under_way_s` is how long a call was under way as the server saw it.
+take less. `in_sequence_s` is what those calls took as the server saw it, and `ratio_to_calls` the time in relation to
+that; `under_way_s` is how long any call was under way.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def middle(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "cpu_s": round(cpu, 3),
         "limit_s": round(limit, 3),
         "ratio": round(wall / limit, 2) if limit else None,
+        "ratio_to_calls": round(wall / statistics.median(row["in_sequence_s"] for row in rows), 2) if limit else None,
     }
 
 
