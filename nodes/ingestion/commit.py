@@ -26,7 +26,6 @@ async def commit(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
             rejections=rejections,
             forgotten_ids=tuple(working.removed),
             forgotten_rejection_ids=dropped,
-            ready=state.get("ready", {}),
             outdated=None if left == outdated else left,
         )
     )

@@ -60,7 +60,6 @@ async def consolidate(state: IngestionState, runtime: Runtime[Context]) -> Inges
     return {
         "working": done.working,
         "group": list(done.group),
-        "ready": done.ready,
         "rejected": [*orphans, *done.rejected],
         "tally": [receipt],
         "calls": list(done.calls),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NotRequired
@@ -17,7 +16,6 @@ from dualmem.records import (
     Draft,
     Fact,
     IngestReceipt,
-    Memory,
     ModelCall,
     PackedContext,
     Recollection,
@@ -29,7 +27,6 @@ from dualmem.records import (
     Verdict,
 )
 from dualmem.records.restored import Restored
-from dualmem.stores.backend import Point
 
 Calls = Annotated[list[ModelCall], add]
 
@@ -266,8 +263,6 @@ class IngestionState(IngestionInput, IngestionOutput, total=False):
     working: WorkingSet
     group: list[str]
     """Ids of the memories a batch review looks at."""
-    ready: Mapping[str, tuple[Memory, Point]]
-    """Points of the batch's memories, as far as they are made: see `Store.ready`."""
     rejected: Annotated[list[str], add]
     """Reasons, one for each draft or decision that was refused."""
     tally: Annotated[list[IngestReceipt], add]

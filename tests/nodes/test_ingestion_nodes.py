@@ -339,10 +339,10 @@ async def test_points_that_were_made_before_are_those_that_are_made_in_the_end(
     texts = ["Ana lives in Porto.", "Ana has a dog.", "Ana sings."]
     first, second, third = [a_memory(str(uuid.uuid4()), day, text=text) for day, text in enumerate(texts)]
     async with store.writer("ana"):
-        ready = await store.ready([first, second])
+        await store.prepare([first, second])
         # What was decided of one of them meanwhile is what is kept, and one was not made before.
         changed = second.model_copy(update={"attribute": "pet"})
-        await store.commit(Commit("ana", new=(first, changed, third), ready=ready))
+        await store.commit(Commit("ana", new=(first, changed, third)))
     assert await store.memories(of_user("ana")) == [first, changed, third]
     for word, memory in {"Porto": first, "dog": changed, "sings": third}.items():
         ranking = Ranking("words", 1, of_user("ana"), "keyword", sparse_query(tokens(word)))

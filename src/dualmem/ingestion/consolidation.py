@@ -22,7 +22,6 @@ from dualmem.prompts.consolidation import LATER, Decided
 from dualmem.prompts.pair_comparison import PairReply
 from dualmem.records import Memory, ModelCall
 from dualmem.retrieval.text import find_quote, tokens
-from dualmem.stores.backend import Point
 from dualmem.stores.payload import memory_text
 
 Case = tuple[Memory, list[Memory]]
@@ -48,8 +47,6 @@ class Consolidated:
     outcome: Outcome
     rejected: tuple[str, ...]
     calls: tuple[ModelCall, ...]
-    ready: Mapping[str, tuple[Memory, Point]]
-    """Points of new memories, as far as they were made while the model decided: see `Store.ready`."""
 
 
 async def consolidate_memories(
@@ -109,7 +106,7 @@ async def relate(
         asyncio.ensure_future(decide(cases[start : start + size], context)) for start in range(0, len(cases), size)
     ]
     try:
-        ready = await _ready(cases, asked, context)
+        await _prepare(cases, asked, context)
         decided = await asyncio.gather(*asked)
     finally:
         for asking in asked:
@@ -125,15 +122,13 @@ async def relate(
     )
     new = [memory for memory in new if memory.id in working.memories]
     rejected += outcome.refused
-    return Consolidated(working, tuple(new), tuple(group), outcome, tuple(rejected), tuple(calls), ready)
+    return Consolidated(working, tuple(new), tuple(group), outcome, tuple(rejected), tuple(calls))
 
 
-async def _ready(
-    cases: Sequence[Case], asked: Sequence[asyncio.Future[Any]], context: Context
-) -> dict[str, tuple[Memory, Point]]:
-    """Return the points of the new memories that a model is just asked about; what it decides changes few of them."""
-    waiting = (await asyncio.wait(asked, timeout=HEAD_START))[1] if asked else ()
-    return await context.store.ready([memory for memory, _ in cases]) if waiting else {}
+async def _prepare(cases: Sequence[Case], asked: Sequence[asyncio.Future[Any]], context: Context) -> None:
+    """Make the points of the new memories that a model is just asked about; what it decides changes few of them."""
+    if asked and (await asyncio.wait(asked, timeout=HEAD_START))[1]:
+        await context.store.prepare([memory for memory, _ in cases])
 
 
 def _held_back(memory: Memory, mode: SuspiciousMode) -> Memory:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from dualmem.records import Memory, Rejection
 from dualmem.stores.backend import Point
@@ -26,8 +27,6 @@ class Commit:
     forgotten_rejection_ids: tuple[str, ...] = ()
     outdated: tuple[str, ...] | None = None
     """Ids of the memories that are to go when their turns have been read again; None where that stays as it is."""
-    ready: Mapping[str, tuple[Memory, Point]] = field(default_factory=dict)
-    """Points of new memories that were made before, with what they were made of, by id: see `Store.ready`."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
@@ -67,3 +66,31 @@ class Commit:
             tuple(body.get("forgotten_rejections", ())),
             None if body.get("outdated") is None else tuple(body["outdated"]),
         )
+
+
+class Prepared:
+    """Points of memories that a commit may write, made while there was time.
+
+    No part of a graph's state, which a checkpointer would write.
+    """
+
+    _MOST: Final = 10_000
+    """Those of runs that failed stay until so many are held."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Memory, Point]] = {}
+
+    def hold(self, memories: Sequence[Memory], points: Sequence[Point]) -> None:
+        """Keep the points of memories, in the same order."""
+        if len(self._held) + len(points) > self._MOST:
+            self.clear()
+        self._held |= {point.id: (memory, point) for memory, point in zip(memories, points, strict=True)}
+
+    def take(self, memories: Sequence[Memory]) -> dict[str, Point]:
+        """Return the points of those memories that are what they were, by id; nothing of any is held after that."""
+        held = {memory.id: (memory, self._held.pop(memory.id, None)) for memory in memories}
+        return {key: found[1] for key, (memory, found) in held.items() if found and found[0] is memory}
+
+    def clear(self) -> None:
+        """Keep none."""
+        self._held.clear()

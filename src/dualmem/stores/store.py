@@ -20,7 +20,7 @@ from dualmem.identity import stable_id
 from dualmem.models import HOW_TO_CONFIGURE
 from dualmem.records import Memory, Rejection, Relation, Turn, TurnState
 from dualmem.stores.backend import Backend, Filter, Payload, Point, Ranking, Sparse
-from dualmem.stores.commit import Commit
+from dualmem.stores.commit import Commit, Prepared
 from dualmem.stores.encryption import EncryptedBackend
 from dualmem.stores.listing import Listing
 from dualmem.stores.opening import identified, rekey
@@ -74,6 +74,7 @@ class Store:
         self._known_embedder = embedder
         self._lease_seconds = lease_seconds
         self._leases: dict[str, Lease] = {}
+        self._prepared = Prepared()
         self._opened = False
 
     @property
@@ -115,6 +116,7 @@ class Store:
     async def close(self) -> None:
         """Release the store."""
         self._opened = False
+        self._prepared.clear()
         await self._backend.close()
 
     async def compact(self) -> bool:
@@ -391,22 +393,22 @@ class Store:
         await self._carry_out(Commit.read(user_id, found["body"]))
         await self._backend.delete(CONTROL, [journal])
 
-    async def ready(self, memories: Sequence[Memory]) -> dict[str, tuple[Memory, Point]]:
-        """Return the points of new memories, for `Commit.ready`; while a model is asked, there is time to make them.
+    async def prepare(self, memories: Sequence[Memory]) -> None:
+        """Make the points of memories that a commit may write; while a model is asked, there is time for it.
 
         Raises:
             ModelUnavailable: The embedding model failed.
             EmbeddingMismatch: It makes vectors of another size than the store's.
         """
         points = await self._backend.ready(MEMORIES, await self._memory_points(memories))
-        return {memory.id: (memory, point) for memory, point in zip(memories, points, strict=True)}
+        self._prepared.hold(memories, points)
 
-    async def _new_points(self, commit: Commit) -> list[Point]:
-        """Return the points of a commit's new memories; those that were changed since they were made, anew."""
-        made = {key: point for key, (memory, point) in commit.ready.items()}
-        changed = [one for one in commit.new if one.id not in made or commit.ready[one.id][0] is not one]
-        made |= {point.id: point for point in await self._memory_points(changed)}
-        return [made[memory.id] for memory in commit.new]
+    async def _new_points(self, memories: Sequence[Memory]) -> list[Point]:
+        """Return the points of new memories; those that were changed since they were made, anew."""
+        made = self._prepared.take(memories)
+        anew = await self._memory_points([memory for memory in memories if memory.id not in made])
+        made |= {point.id: point for point in anew}
+        return [made[memory.id] for memory in memories]
 
     async def _memory_points(self, memories: Sequence[Memory]) -> list[Point]:
         vectors = await self._embedder.documents([memory_text(memory) for memory in memories])
@@ -417,7 +419,7 @@ class Store:
 
     async def _carry_out(self, commit: Commit) -> None:
         """Write what is new before what it retires, then mark the turns."""
-        await self._backend.upsert(MEMORIES, await self._new_points(commit))
+        await self._backend.upsert(MEMORIES, await self._new_points(commit.new))
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
         kept = [Point(one.id, rejection_payload(one), {}) for one in commit.rejections]
