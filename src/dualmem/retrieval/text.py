@@ -133,7 +133,6 @@ _MARKS = "".join(chr(code) for code in range(0x300, 0xE00) if unicodedata.catego
 """Signs that belong to the letter before them; `\\w` leaves them out."""
 _LETTERS = rf"[^\W_{_HAN}{_KANA}{_UNSPACED}{_HANGUL}]"
 _WORD = rf"{_LETTERS}+(?:[{_MARKS}\u200c\u200d]+{_LETTERS}*)*"
-_IS_HAN = re.compile(f"[{_HAN}]")
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)?")
 _SCRIPTS = (
@@ -148,9 +147,30 @@ _SCRIPTS = (
 )
 
 
+# Patterns with those ranges are compiled on first use: that takes longer than importing the rest of the module.
+
+
+@cache
+def _han() -> re.Pattern[str]:
+    return re.compile(f"[{_HAN}]")
+
+
+@cache
+def _counted() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<latin>[A-Za-z\u00c0-\u024f]+)|(?P<ending>['\u2019](?:s|t|re|ve|m|ll|d)\b)"
+        rf"|(?P<dense>[{_HAN}{_KANA}{_HANGUL}]+)|(?P<digits>\d+)|(?P<other>[{_UNSPACED}{_MARKS}]+|{_LETTERS}+)"
+        rf"|(?P<line>\n+)|(?P<signs>[^\w\s]+)"
+    )
+
+
+@cache
+def _quoted_word() -> re.Pattern[str]:
+    return re.compile(rf"[{_HAN}{_KANA}{_UNSPACED}]|[{_HANGUL}]+|{_WORD}")
+
+
 @cache
 def _piece() -> re.Pattern[str]:
-    """Compile the pattern of a text's pieces, on first use: that takes longer than importing the rest."""
     return re.compile(
         rf"(?P<han>[{_HAN}{_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
         rf"|(?P<number>\d+(?:[.,]\d+)+)(?!{_LETTERS})|(?P<word>{_WORD}(?:['\u2019]{_WORD})*)"
@@ -277,7 +297,7 @@ def tokens(text: str) -> list[str]:
         else:
             found += _bigrams(piece)
             if kind == "han" and len(piece) > 1:
-                found += [one for one in piece if _IS_HAN.match(one) and one not in _HAN_STOPS]
+                found += [one for one in piece if _han().match(one) and one not in _HAN_STOPS]
     return found
 
 
@@ -319,10 +339,6 @@ def _index(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
-_COUNTED = re.compile(
-    rf"(?P<latin>[A-Za-z\u00c0-\u024f]+)|(?P<ending>['\u2019](?:s|t|re|ve|m|ll|d)\b)|(?P<dense>[{_HAN}{_KANA}{_HANGUL}]+)"
-    rf"|(?P<digits>\d+)|(?P<other>[{_UNSPACED}{_MARKS}]+|{_LETTERS}+)|(?P<line>\n+)|(?P<signs>[^\w\s]+)"
-)
 _ACCENTED = re.compile("[\u00c0-\u024f]")
 _ACCENTS_OF_OTHERS = 0.005
 """Share of accented letters from which a text is not English."""
@@ -340,7 +356,7 @@ def count_tokens(text: str) -> int:
     foreign = len(_ACCENTED.findall(text)) > _ACCENTS_OF_OTHERS * len(text)
     letters = _LETTERS_PER_TOKEN["latin" if foreign else "english"]
     count = 0
-    for piece in _COUNTED.finditer(text):
+    for piece in _counted().finditer(text):
         size, kind = piece.end() - piece.start(), piece.lastgroup
         if kind == "latin":
             count += 1 + (size - 1) // letters
@@ -378,7 +394,6 @@ def normalise(text: str) -> str:
     return " ".join(_folded(text.translate(_SAME)).translate(_SAME).split())
 
 
-_QUOTED_WORD = re.compile(rf"[{_HAN}{_KANA}{_UNSPACED}]|[{_HANGUL}]+|{_WORD}")
 _ENOUGH_OF_A_QUOTE = 0.85
 """Share of a quote's words that must stand in the text in their order."""
 
@@ -395,8 +410,8 @@ def find_quote(quote: str, text: str) -> str | None:
     Returns:
         A part of `text` as it stands there, or None where the text does not say so, or where the quote has no word.
     """
-    asked = [_folded(word[0]) for word in _QUOTED_WORD.finditer(quote)]
-    spans = [word.span() for word in _QUOTED_WORD.finditer(text)]
+    asked = [_folded(word[0]) for word in _quoted_word().finditer(quote)]
+    spans = [word.span() for word in _quoted_word().finditer(text)]
     said = [_folded(text[start:end]) for start, end in spans]
     if not asked or not said:
         return None
