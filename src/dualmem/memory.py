@@ -7,15 +7,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from dualmem.checking import Diagnosis, diagnose
 from dualmem.cleaning import clean_user_id
 from dualmem.clocks import seen_at
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
 from dualmem.finding import find_memory, find_turn
-from dualmem.forgetting import Selection, forget
 from dualmem.prompting import evidence_lines, fence
-from dualmem.rebuilding import set_back
 from dualmem.recollecting import evidence_of
 from dualmem.records import (
     Answer,
@@ -38,10 +35,8 @@ from dualmem.records import (
 )
 from dualmem.retrieval.packing import pack
 from dualmem.retrieval.units import chain_of
-from dualmem.reviewing import effects_of, explain, release, undo
 from dualmem.searching.search import search
 from dualmem.stores.payload import is_any, of_user
-from dualmem.transfer import exported, import_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,8 +46,11 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langgraph.graph.state import CompiledStateGraph
 
+    from dualmem.checking import Diagnosis
     from dualmem.redaction import Redact
     from dualmem.stores.backend import Backend
+
+# What single methods need is imported by them: an agent that starts does not wait for it.
 
 
 class DualMem:
@@ -101,14 +99,14 @@ class DualMem:
     @cached_property
     def recall_graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The recall graph over this memory, to be run or added to a larger graph."""
-        from dualmem.graphs.recall import build_recall_graph  # noqa: PLC0415 - most of the package
+        from dualmem.graphs.recall import build_recall_graph  # noqa: PLC0415 - see above
 
         return build_recall_graph(self.resources)
 
     @cached_property
     def ingestion_graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The ingestion graph over this memory, to be run or added to a larger graph."""
-        from dualmem.graphs.ingestion import build_ingestion_graph  # noqa: PLC0415 - most of the package
+        from dualmem.graphs.ingestion import build_ingestion_graph  # noqa: PLC0415 - see above
 
         return build_ingestion_graph(self.resources)
 
@@ -209,7 +207,7 @@ class DualMem:
             InputError: There is no question or no user.
             StoreError: The store cannot be read.
         """
-        from dualmem.deliberation.estimating import estimate  # noqa: PLC0415 - with what deliberates
+        from dualmem.deliberation.estimating import estimate  # noqa: PLC0415 - see above
 
         context = Context(self._with(options), self.resources)
         return await estimate(question, user_id, context, scope=scope, asked_at=asked_at)
@@ -269,6 +267,8 @@ class DualMem:
             InputError: Nothing is named, or more than one thing.
             NotFound: This user has no such memory or turn.
         """
+        from dualmem.forgetting import Selection, forget  # noqa: PLC0415 - see above
+
         selection = Selection(memory_id, turn_id, conversation_id, since, until, everything)
         return await forget(selection, clean_user_id(user_id), self._context)
 
@@ -327,6 +327,8 @@ class DualMem:
         Raises:
             NotFound: This user has no such memory.
         """
+        from dualmem.reviewing import explain  # noqa: PLC0415 - see above
+
         return await explain(await self.memory(memory_id, user_id=user_id), self._context)
 
     async def undo(self, identifier: str, *, user_id: str) -> Undone:
@@ -341,6 +343,8 @@ class DualMem:
             NotFound: This user has no such decision or memory.
             InputError: The memory is part of no decision, or of several.
         """
+        from dualmem.reviewing import undo  # noqa: PLC0415 - see above
+
         return await undo(identifier, clean_user_id(user_id), self._context)
 
     async def release(self, memory_id: str, *, user_id: str, **options: Any) -> Memory:
@@ -351,6 +355,8 @@ class DualMem:
             InputError: It is not marked.
             ModelError: A model could not be reached; nothing was changed.
         """
+        from dualmem.reviewing import release  # noqa: PLC0415 - see above
+
         return await release(memory_id, clean_user_id(user_id), Context(self._with(options), self.resources))
 
     async def turn(self, turn_id: str, *, user_id: str) -> Turn:
@@ -367,6 +373,8 @@ class DualMem:
         Raises:
             NotFound: This user has no such turn.
         """
+        from dualmem.reviewing import effects_of  # noqa: PLC0415 - see above
+
         return await effects_of(await self.turn(turn_id, user_id=user_id), self._context)
 
     async def rejections(self, *, user_id: str, conversation_id: str | None = None) -> list[Rejection]:
@@ -394,6 +402,8 @@ class DualMem:
         if not await self.resources.store.open(create=False):
             return []
         users = [clean_user_id(user_id)] if user_id is not None else sorted(await self.resources.store.users())
+        from dualmem.checking import diagnose  # noqa: PLC0415 - see above
+
         return [await diagnose(one, self._context, repair=repair) for one in users]
 
     async def compact(self) -> bool:
@@ -429,11 +439,15 @@ class DualMem:
         user_id = clean_user_id(user_id)
         # A model that is not configured must be known before anything is taken out.
         self.resources.chat(self._with(options))
+        from dualmem.rebuilding import set_back  # noqa: PLC0415 - see above
+
         done = await set_back(user_id, self._context, conversation_id=conversation_id)
         return [await self.remember([], user_id=user_id, conversation_id=one, **options) for one in done]
 
     def export(self, *, user_id: str) -> AsyncIterator[str]:
         """Yield all that is remembered of a user as JSON lines (docs/transfer.md)."""
+        from dualmem.transfer import exported  # noqa: PLC0415 - see above
+
         return exported(clean_user_id(user_id), self._context)
 
     async def load(self, lines: Iterable[str], *, user_id: str = "") -> ImportReceipt:
@@ -446,6 +460,8 @@ class DualMem:
         Raises:
             InputError: A line is no part of an export, or some are missing; nothing was written.
         """
+        from dualmem.transfer import import_lines  # noqa: PLC0415 - see above
+
         return await import_lines(lines, self._context, user_id=clean_user_id(user_id) if user_id else "")
 
     @property
