@@ -12,8 +12,6 @@ from dualmem.clocks import seen_at
 from dualmem.config import Settings, load_settings
 from dualmem.context import Context, Resources
 from dualmem.finding import find_memory, find_turn
-from dualmem.prompting import evidence_lines, fence
-from dualmem.recollecting import evidence_of
 from dualmem.records import (
     Answer,
     Estimate,
@@ -33,9 +31,7 @@ from dualmem.records import (
     TurnEffects,
     Undone,
 )
-from dualmem.retrieval.packing import pack
 from dualmem.retrieval.units import chain_of
-from dualmem.searching.search import search
 from dualmem.stores.payload import is_any, of_user
 
 if TYPE_CHECKING:
@@ -222,12 +218,17 @@ class DualMem:
         **options: Any,
     ) -> tuple[EvidenceItem, ...]:
         """Return evidence for `question`, best first; no chat model is called."""
+        from dualmem.recollecting import evidence_of  # noqa: PLC0415 - see above
+
         packed = await self._packed(question, user_id, scope, asked_at, options)
         return evidence_of(packed, Answer(text=""))
 
     async def _packed(
         self, question: str, user_id: str, scope: Scope | None, asked_at: datetime | None, options: dict[str, Any]
     ) -> PackedContext:
+        from dualmem.retrieval.packing import pack  # noqa: PLC0415 - see above
+        from dualmem.searching.search import search  # noqa: PLC0415 - see above
+
         context = Context(self._with(options), self.resources)
         asked = await context.redacted(question)
         found = await search(context, clean_user_id(user_id), asked, scope=scope, asked_at=asked_at)
@@ -243,6 +244,8 @@ class DualMem:
         **options: Any,
     ) -> str:
         """Return the evidence for `question` as text for a prompt, "" where there is none; no chat model is called."""
+        from dualmem.prompting import evidence_lines, fence  # noqa: PLC0415 - see above
+
         packed = await self._packed(question, user_id, scope, asked_at, options)
         lines = evidence_lines(packed.units, packed.labels, dates=self._with(options).temporal)
         return fence("memories", lines) if lines else ""
