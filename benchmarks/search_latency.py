@@ -5,7 +5,8 @@ Usage: python benchmarks/search_latency.py [--users 1] [--memories 10000] [--tur
 
 Memories, turns and questions are those of corpus.py; every tenth memory is superseded by the next. `--peers` names the
 Python of an environment with `peers.txt` installed; mem0, LangMem and SimpleMem then search as many memories of one
-user, with the same texts and vectors (peer_search.py). With `--keep`, all stores stay there, and are filled once;
+user, with the same texts and vectors (peer_search.py). With `--keep`, all stores but LangMem's stay there, and are
+filled once;
 `--fill` fills them and searches nothing. With several users, each question is asked by another one.
 
 Prints JSON: 10th percentile, median and 95th percentile in milliseconds, and beside them the engine's own time for the

@@ -13,15 +13,17 @@ import argparse
 import asyncio
 import base64
 import json
+import socket
 import struct
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import httpx
 
 LENGTH_OF_TOKEN = 4
 """Characters of a token in usage; an estimate, the same for everybody."""
@@ -123,11 +125,12 @@ def common(left: str, right: str) -> int:
     return low
 
 
-def application(embeddings: str) -> Any:
+def application(embeddings: str, latency: float) -> Any:
     """Return the server.
 
     Args:
         embeddings: `minilm`, or `hash` for vectors made of words.
+        latency: Seconds that a chat call takes, until it is told otherwise.
     """
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -144,6 +147,7 @@ def application(embeddings: str) -> Any:
 
         model = WordEmbeddings(384)
     account = Account()
+    account.latency = latency
     vectors: dict[str, list[float]] = {}
     packed: dict[str, str] = {}
     """The vectors as base64, made once: what the server computes is not to be waited for."""
@@ -255,10 +259,9 @@ class StubServer:
         return self._ask("/summary")
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        base = self.url.removesuffix("/v1")
-        with urllib.request.urlopen(urllib.request.Request(base + path, data), timeout=30) as reply:  # noqa: S310 - loopback alone
-            found: dict[str, Any] = json.loads(reply.read())
+        url = self.url.removesuffix("/v1") + path
+        reply = httpx.get(url, timeout=30) if body is None else httpx.post(url, json=body, timeout=30)
+        found: dict[str, Any] = reply.raise_for_status().json()
         return found
 
 
@@ -267,25 +270,22 @@ async def serve(options: argparse.Namespace) -> None:
     import uvicorn
 
     config = uvicorn.Config(
-        application(options.embeddings), host="127.0.0.1", port=options.port, log_level="error", access_log=False
+        application(options.embeddings, options.latency),
+        host="127.0.0.1",
+        port=options.port,
+        log_level="error",
+        access_log=False,
     )
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve())
-    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
-        await asyncio.sleep(0.01)
-    if server.started:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        url = f"http://127.0.0.1:{port}/v1"
-        print(json.dumps({"url": url}), flush=True)
-        if options.latency:
-            await asyncio.to_thread(_set_latency, url, options.latency)
-    await serving
 
+    class Server(uvicorn.Server):
+        """Says where it listens."""
 
-def _set_latency(url: str, latency: float) -> None:
-    server = StubServer()
-    server.url = url
-    server.reset(latency)
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            port = self.servers[0].sockets[0].getsockname()[1]
+            print(json.dumps({"url": f"http://127.0.0.1:{port}/v1"}), flush=True)
+
+    await Server(config).serve()
 
 
 def main() -> None:

@@ -390,6 +390,23 @@ async def test_a_model_that_cannot_be_asked_by_schema_is_one_error() -> None:
         await Chat(Unable(replies=[PORTO])).ask(PROMPT)
 
 
+class Wordy(FakeModel):
+    """A model whose structured output is a text."""
+
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, **kwargs: Any) -> Runnable[Any, Any]:
+        return RunnableLambda(lambda _: "Porto")
+
+
+async def test_a_model_that_returns_no_message_is_an_error_that_names_what_it_was() -> None:
+    with pytest.raises(ModelUnavailable, match="returned str instead of an AIMessage"):
+        await Chat(Wordy(replies=[])).ask(PROMPT)
+
+
+async def test_a_chat_without_a_model_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="without a model"):
+        await Chat().ask(PROMPT)
+
+
 def test_strict_schemas_keep_what_strict_mode_knows() -> None:
     item = {
         "type": "object",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import click
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
-    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 GRAPHS = ("recall", "deliberation", "ingestion")
@@ -50,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the hook
+def on_page_markdown(markdown: str, **_: object) -> str:
     """Lead links out of the documentation's folder to the page that shows what is there."""
     return re.sub(r"\]\(\.\./examples/?\)", "](examples.md)", markdown)
 

@@ -59,6 +59,6 @@ async def own_memory(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str]:
 
 @auth.on.crons
 @auth.on.store
-async def closed(ctx: Auth.types.AuthContext, value: Any) -> bool:  # noqa: ARG001 - the handler's form
+async def closed(ctx: Auth.types.AuthContext, value: Any) -> bool:  # noqa: ARG001 - LangGraph passes both, by these names
     """Keep shut what nobody needs here: runs by the clock, and the server's own store."""
     return False

@@ -125,7 +125,7 @@ async def _ask(prompt: Prompt[ChunkReply], context: Context, read: _Read) -> Rep
         raise
     finally:
         read.calls += calls
-        if repair and read.spare is not None and len(calls) < 2:  # noqa: PLR2004 - the second is the correction
+        if repair and read.spare is not None and len(calls) <= 1:  # the second would be the correction
             read.spare += 1
     return reply
 

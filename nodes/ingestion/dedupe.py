@@ -10,7 +10,7 @@ from dualmem.records import IngestReceipt
 from dualmem.state import IngestionState, WindowReading
 
 
-async def dedupe(state: IngestionState, runtime: Runtime[Context]) -> IngestionState:  # noqa: ARG001 - a node's form
+async def dedupe(state: IngestionState, _runtime: Runtime[Context]) -> IngestionState:
     """Join repeated drafts of the batch and put all in time order."""
     first = state["next_window"]
     end = first + state["batch_windows"]

@@ -35,7 +35,8 @@ async def evolve(state: IngestionState, runtime: Runtime[Context]) -> IngestionS
         (memory for memory_id in state["group"] if (memory := working.memories[memory_id]).active),
         key=lambda memory: memory.told,
     )[-GROUP:]
-    if not context.settings.evolution or len(group) < 2 or not any(memory.id in working.new for memory in group):  # noqa: PLR2004 - one alone has no relations
+    # One alone has no relations, and those among what was there before were looked for then.
+    if not context.settings.evolution or len(group) <= 1 or not any(memory.id in working.new for memory in group):
         return {}
     labels = letters(memory.id for memory in group)
     ids = {label: memory_id for memory_id, label in labels.items()}

@@ -19,7 +19,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import BaseModel
 
-from dualmem.errors import DualmemError, ModelError, ModelUnavailable, ReplyTruncated, UnreadableReply
+from dualmem.errors import (
+    ConfigurationError,
+    DualmemError,
+    ModelError,
+    ModelUnavailable,
+    ReplyTruncated,
+    UnreadableReply,
+)
 from dualmem.records import ModelCall
 from dualmem.reply import read_reply
 
@@ -82,7 +89,6 @@ class Chat:
         max_output_tokens: int | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        assert (model is None) is not (make is None)  # noqa: S101 - one of them
         self._model = model
         self._make = make
         self._making = threading.Lock()
@@ -101,11 +107,12 @@ class Chat:
             ConfigurationError: It cannot be made.
         """
         with self._making:
-            model = self._model
-            if model is None:
-                assert self._make is not None  # noqa: S101 - checked when this object was made
-                model = self._model = self._make()
-            return model
+            if self._model is None:
+                if self._make is None:
+                    message = "a Chat was made without a model: give it one, or what makes one"
+                    raise ConfigurationError(message)
+                self._model = self._make()
+            return self._model
 
     async def load(self) -> BaseChatModel:
         """Return the model, after making it in a thread where it is not there yet.
@@ -187,7 +194,7 @@ class Chat:
                 raise ModelUnavailable(message) from error
             except DualmemError:
                 raise
-            except Exception as error:  # each provider's client has errors of its own
+            except Exception as error:  # the clients of providers have no class of errors in common
                 raise _translate(prompt.step, error) from error
             seconds = time.perf_counter() - started
         reply = _raw(reply)
@@ -246,8 +253,8 @@ async def _streamed(
     on_text: Callable[[str], None],
     *,
     usage: bool,
-) -> AIMessage:
-    """Return a reply, and pass on what there is of it each time that more comes.
+) -> Any:
+    """Return a reply as the model gives it, and pass on what there is of it each time that more comes.
 
     Args:
         runnable: The model.
@@ -264,7 +271,6 @@ async def _streamed(
     if whole is None:
         message = "the stream ended before it began"
         raise ModelUnavailable(message)
-    assert isinstance(whole, AIMessage)  # noqa: S101 - what every chat model streams
     return whole
 
 
@@ -285,18 +291,22 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
             kept["required"] = list(kept.get("properties", {}))
         return kept
 
-    walked = walk(copy.deepcopy(dict(schema)))
-    assert isinstance(walked, dict)  # noqa: S101 - narrows the type
-    return walked
+    strict: dict[str, Any] = walk(copy.deepcopy(dict(schema)))
+    return strict
 
 
 def _raw(reply: Any) -> AIMessage:
     """Return the message of a reply, also where `include_raw` wrapped it.
 
     A tool call's arguments stand in for its content, so that both are read by the same parser.
+
+    Raises:
+        ModelUnavailable: The model returned something else than a message.
     """
     message = reply["raw"] if isinstance(reply, dict) else reply
-    assert isinstance(message, AIMessage)  # noqa: S101 - what every chat model returns
+    if not isinstance(message, AIMessage):
+        complaint = f"the chat model returned {type(message).__name__} instead of an AIMessage"
+        raise ModelUnavailable(complaint)
     if not message.text and message.tool_calls:
         import json  # noqa: PLC0415 - only on this path
 

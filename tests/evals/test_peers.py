@@ -102,6 +102,34 @@ async def test_a_library_is_given_pairs_and_answers_through_our_prompt(
     assert (len(shelf), again["answered"]) == (1, 2), "what was done is not paid again"
 
 
+async def test_a_library_that_was_cut_short_begins_anew(
+    shelf: list[Shelf], locomo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would remember what it was given before a second time."""
+    benchmark = load_benchmark("locomo", locomo)
+    model = ScriptedChatModel(script={"repair": {}, "answer": {"cites": [], "found": True, "answer": "7 May 2023"}})
+    left: list[Path] = []
+    add = Shelf.add
+
+    def fail_at_the_third(self: Shelf, messages: list[dict[str, str]], *, user_id: str) -> None:
+        if len(self.parts) == 2:
+            left.append(Path(self.config["history_db_path"]).with_name("left"))
+            left[0].write_text("of two pairs", "utf-8")
+            raise KeyError("third")
+        add(self, messages, user_id=user_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Shelf, "add", fail_at_the_third)
+        first = options("mem0", tmp_path / "run", limit=1)
+        summary, _ = await execute(first, benchmark, chat_model=model, embeddings=WordEmbeddings())
+    assert summary["answered"] == 0
+    assert left[0].exists()
+    again = options("mem0", tmp_path / "run", limit=1, resume=True, retry=True)
+    summary, _ = await execute(again, benchmark, chat_model=model, embeddings=WordEmbeddings())
+    assert (summary["answered"], summary["construct"]["calls"]) == (1, 3)
+    assert not left[0].exists()
+
+
 async def test_a_library_that_fails_leaves_its_samples_unscored(
     shelf: list[Shelf], locomo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

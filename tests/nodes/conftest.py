@@ -44,3 +44,18 @@ def packed(a_memory: Callable[..., Memory], a_turn: Callable[..., Turn]) -> Pack
     )
     labels = {"berlin": "M1", "porto": "M2", "tea": "M3", "chat-2": "T1", "chat-7": "T2"}
     return PackedContext(units, ("dropped",), 90, labels)
+
+
+@pytest.fixture
+async def history(
+    open_memory: Callable[..., DualMem], runtime_of: Callable[..., Runtime[Context]], chat_of: Callable[..., Any]
+) -> Callable[..., DualMem]:
+    """Make memories over a stored conversation of six turns; chunks hold two and waves one."""
+    memory = open_memory(strategy="verbatim")
+    lines = ["Ana: apples", "Bot: pears", "Ana: Porto river", "Bot: bridges", "Ana: rain", "Bot: sun"]
+    await memory.remember(chat_of(*lines), user_id="ana", conversation_id="fruit")
+
+    def make(model: Any = None, **options: Any) -> DualMem:
+        return open_memory(model, **{"chunk_turns": 2, "chunk_overlap": 1, "wave_chunks": 1, **options})
+
+    return make

@@ -339,7 +339,7 @@ async def test_points_that_were_made_before_are_those_that_are_made_in_the_end(
     texts = ["Ana lives in Porto.", "Ana has a dog.", "Ana sings."]
     first, second, third = [a_memory(str(uuid.uuid4()), day, text=text) for day, text in enumerate(texts)]
     async with store.writer("ana"):
-        await store.prepare([first, second])
+        await store.prepare("ana", [first, second])
         # What was decided of one of them meanwhile is what is kept, and one was not made before.
         changed = second.model_copy(update={"attribute": "pet"})
         await store.commit(Commit("ana", new=(first, changed, third)))
@@ -347,6 +347,18 @@ async def test_points_that_were_made_before_are_those_that_are_made_in_the_end(
     for word, memory in {"Porto": first, "dog": changed, "sings": third}.items():
         ranking = Ranking("words", 1, of_user("ana"), "keyword", sparse_query(tokens(word)))
         assert [key for row in await store.score_memories([ranking]) for key, _ in row] == [memory.id]
+
+
+async def test_a_commit_leaves_nothing_of_a_user_prepared(open_memory: Open, a_memory: Callable[..., Memory]) -> None:
+    """Else what is forgotten would stay in the process."""
+    store = open_memory().resources.store
+    first, second = a_memory(str(uuid.uuid4())), a_memory(str(uuid.uuid4()), user_id="bea")
+    async with store.writer("ana"):
+        await store.prepare("ana", [first])
+        await store.prepare("bea", [second])
+        await store.commit(Commit("ana", forgotten_ids=(first.id,)))
+    assert store._prepared.take("ana", [first]) == {}
+    assert list(store._prepared.take("bea", [second])) == [second.id]
 
 
 async def test_commit_writes_memories_and_marks_their_turns(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -73,26 +74,28 @@ class Peer:
     async def take_in(self, key: str, transcript: Transcript) -> Ingested:
         """Give the library a conversation in parts: mem0 pairs of messages, LangMem whole sessions.
 
+        What is left of a time that was cut short goes first, since neither library knows what it was given before.
+
         Raises:
             ModelError: The library failed.
         """
         started = time.perf_counter()
+        shutil.rmtree(self._folder(key), ignore_errors=True)
         library, calls = await self._library(key)
-        before = len(calls.made)
-        sessions = [[*group] for _, group in groupby(transcript.messages, key=lambda message: message.session)]
+        parts = [[*group] for _, group in groupby(transcript.messages, key=lambda message: message.session)]
         if self.kind == "mem0":
-            sessions = [part[start : start + 2] for part in sessions for start in range(0, len(part), 2)]
+            parts = [part[start : start + 2] for part in parts for start in range(0, len(part), 2)]
         try:
-            for part in sessions:
+            for part in parts:
                 await library.add([_as_given(message) for message in part])
             memories = await library.keep()
-        except Exception as error:
+        except Exception as error:  # whatever the library raises
             raise self._failed(error) from error
         return Ingested(
             conversation=key,
             turns=len(transcript.messages),
             memories=memories,
-            usage=Usage.of(calls.made[before:]),
+            usage=Usage.of(calls.made),
             seconds=round(time.perf_counter() - started, 4),
         )
 
@@ -102,7 +105,7 @@ class Peer:
         library, _ = await self._library(sample.conversation)
         try:
             found = await library.search(sample.question)
-        except Exception as error:
+        except Exception as error:  # whatever the library raises
             raise self._failed(error) from error
         return await answer_from(self.context, sample, [f"- {text}" for text in found], started=started)
 
@@ -119,10 +122,13 @@ class Peer:
                 calls = CallCounter(self.kind)
                 model = (await self.context.chat.load()).model_copy(update={"callbacks": [calls]})
                 opened = Mem0.open if self.kind == "mem0" else LangMem.open
-                folder = self.folder / fingerprint(key)
+                folder = self._folder(key)
                 folder.mkdir(parents=True, exist_ok=True)
                 self._open[key] = (await opened(model, self.context.embedder, folder), calls)
             return self._open[key]
+
+    def _folder(self, key: str) -> Path:
+        return self.folder / fingerprint(key)
 
     def _failed(self, error: Exception) -> DualmemError:
         if isinstance(error, DualmemError):

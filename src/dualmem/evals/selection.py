@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dualmem.evals.samples import Benchmark, Sample
+from dualmem.loaders.conversation import in_first_sessions
 
 
 def first_sessions(benchmark: Benchmark, count: int) -> Benchmark:
@@ -19,9 +20,7 @@ def first_sessions(benchmark: Benchmark, count: int) -> Benchmark:
     transcripts = {}
     known: dict[str, set[str | None]] = {}
     for key, transcript in benchmark.transcripts.items():
-        sessions = list(dict.fromkeys(each.session for each in transcript.messages if each.session is not None))
-        beyond = set(sessions[count:])
-        kept = tuple(each for each in transcript.messages if each.session not in beyond)
+        kept = tuple(in_first_sessions(transcript.messages, count))
         transcripts[key] = transcript.model_copy(update={"messages": kept})
         known[key] = {each.id for each in kept}
     samples = tuple(

@@ -7,7 +7,6 @@ and what lasts unless its date is a span that is over. Those two are read; all o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from dualmem.clocks import seen_at
@@ -50,7 +49,7 @@ def _plain(view: View, moment: datetime) -> Filter:
     ]
     if view.known is not None:
         conditions.append(Condition("known_at", high=view.known.timestamp()))
-    return _narrowed(view.where(), *conditions)
+    return view.where().narrowed(*conditions)
 
 
 async def _read(store: Store, view: View, moment: datetime) -> list[Memory]:
@@ -58,12 +57,12 @@ async def _read(store: Store, view: View, moment: datetime) -> list[Memory]:
     chained = is_any("relations", *CHAINED)
     over = Condition("valid_end", high=moment.timestamp() - 1e-6)
     lasting = await store.memories(
-        _narrowed(view.where(), is_any("state", "active"), _ALONE, is_any("kind", *LASTING), over)
+        view.where().narrowed(is_any("state", "active"), _ALONE, is_any("kind", *LASTING), over)
     )
     states = await store.memories(of_user(view.user_id, chained))
     wanted = {memory.id for memory in lasting}
     if states:
-        wanted.update(await store.listing.ids(_narrowed(view.where(), chained)))
+        wanted.update(await store.listing.ids(view.where().narrowed(chained)))
     seen = seen_at([*lasting, *states], as_of=view.known, valid_at=moment)
     return sorted((memory for key, memory in seen.items() if memory.active and key in wanted), key=order_of)
 
@@ -78,7 +77,3 @@ async def _passed(store: Store, plain: Filter, read: Sequence[Memory], first: in
         else:
             high = middle
     return low
-
-
-def _narrowed(where: Filter, *conditions: Condition) -> Filter:
-    return replace(where, conditions=(*where.conditions, *conditions))

@@ -128,7 +128,8 @@ async def relate(
 async def _prepare(cases: Sequence[Case], asked: Sequence[asyncio.Future[Any]], context: Context) -> None:
     """Make the points of the new memories that a model is just asked about; what it decides changes few of them."""
     if asked and (await asyncio.wait(asked, timeout=HEAD_START))[1]:
-        await context.store.prepare([memory for memory, _ in cases])
+        memories = [memory for memory, _ in cases]
+        await context.store.prepare(memories[0].user_id, memories)
 
 
 def _held_back(memory: Memory, mode: SuspiciousMode) -> Memory:

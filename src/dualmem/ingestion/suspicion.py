@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from dualmem.records import Turn
-from dualmem.retrieval.leads import Leads
+from dualmem.retrieval.pattern_index import PatternIndex
 
 if TYPE_CHECKING:
     from dualmem.ingestion.suspicion_rules import Rule
@@ -40,12 +40,12 @@ _MOST_ENCODED = 20
 
 
 @cache
-def _rules() -> Leads[Rule]:
+def _rules() -> PatternIndex[Rule]:
     """Return all rules; on first use, since compiling them takes longer than importing most of the package."""
     from dualmem.ingestion.suspicion_languages import LANGUAGE_RULES  # noqa: PLC0415 - see above
     from dualmem.ingestion.suspicion_rules import RULES  # noqa: PLC0415 - see above
 
-    return Leads((rule.pattern, rule) for rule in (*RULES, *LANGUAGE_RULES))
+    return PatternIndex((rule.pattern, rule) for rule in (*RULES, *LANGUAGE_RULES))
 
 
 def prepare() -> None:

@@ -11,7 +11,7 @@ from dualmem.loaders.times import parse_timestamp
 from dualmem.records.turn import Message, Role, Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import tzinfo
     from pathlib import Path
 
@@ -101,9 +101,7 @@ class Conversation:
 
     def keep_sessions(self, limit: int) -> None:
         """Keep the first `limit` sessions in the order they stand; without sessions, everything."""
-        sessions = list(dict.fromkeys(message.session for message in self.messages if message.session is not None))
-        beyond = set(sessions[limit:])
-        kept = [message for message in self.messages if message.session not in beyond]
+        kept = in_first_sessions(self.messages, limit)
         self.skip("message beyond the session limit", len(self.messages) - len(kept))
         self.messages = kept
 
@@ -115,6 +113,13 @@ class Conversation:
             source=source,
             skipped=dict(self.skipped),
         )
+
+
+def in_first_sessions(messages: Sequence[Message], limit: int) -> list[Message]:
+    """Return the messages of the first `limit` sessions in the order they stand, and those outside any session."""
+    sessions = list(dict.fromkeys(message.session for message in messages if message.session is not None))
+    beyond = set(sessions[limit:])
+    return [message for message in messages if message.session not in beyond]
 
 
 def read_each(

@@ -11,7 +11,7 @@ from typing import Final
 from dualmem.clocks import seen_at
 from dualmem.context import Context
 from dualmem.errors import ModelUnavailable
-from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, ModelCall, Scope
+from dualmem.records import Candidate, EvidenceUnit, Interval, Memory, ModelCall, Scope, Turn
 from dualmem.retrieval.fusion import Ranked, fuse
 from dualmem.retrieval.text import sparse_query, tokens
 from dualmem.retrieval.times import find
@@ -266,9 +266,11 @@ async def _zoomed(
     }
     if not wanted:
         return list(units)
-    shown = {turn_id for unit in units[:most] for member in unit.members for turn_id in member.memory.turn_ids}
-    read = shown.intersection(known.ids) | wanted & known.payloads.keys() if known else ()
-    found = {key: known.turn(key) for key in read} if known else {}
+    found: dict[str, Turn] = {}
+    if known is not None:
+        told = {turn_id for unit in units[:most] for member in unit.members for turn_id in member.memory.turn_ids}
+        at_hand = told.intersection(known.ids) | wanted.intersection(known.payloads)
+        found = {turn_id: known.turn(turn_id) for turn_id in at_hand}
     found |= await context.store.turns_by_id(user_id, sorted(wanted - found.keys()))
     zoomed = []
     for place, unit in enumerate(units):

@@ -8,7 +8,7 @@ leases, rejected drafts). Every method is safe to call from several tasks at onc
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
@@ -70,6 +70,10 @@ class Filter:
 
     conditions: tuple[Condition, ...] = ()
     either: tuple[Condition, ...] = ()
+
+    def narrowed(self, *conditions: Condition) -> Filter:
+        """Return the filter with more conditions."""
+        return replace(self, conditions=(*self.conditions, *conditions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,22 +74,26 @@ class Prepared:
     No part of a graph's state, which a checkpointer would write.
     """
 
-    _MOST: Final = 10_000
-    """Those of runs that failed stay until so many are held."""
+    _USERS: Final = 64
+    """Users of whom points are held; with more at once, those of the first are made again."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[Memory, Point]] = {}
+        self._held: dict[str, dict[str, tuple[Memory, Point]]] = {}
 
-    def hold(self, memories: Sequence[Memory], points: Sequence[Point]) -> None:
-        """Keep the points of memories, in the same order."""
-        if len(self._held) + len(points) > self._MOST:
-            self.clear()
-        self._held |= {point.id: (memory, point) for memory, point in zip(memories, points, strict=True)}
+    def hold(self, user_id: str, memories: Sequence[Memory], points: Sequence[Point]) -> None:
+        """Keep the points of a user's memories, in the same order, in place of what was kept of that user."""
+        self._held.pop(user_id, None)
+        while len(self._held) >= self._USERS:
+            del self._held[next(iter(self._held))]
+        self._held[user_id] = {point.id: (memory, point) for memory, point in zip(memories, points, strict=True)}
 
-    def take(self, memories: Sequence[Memory]) -> dict[str, Point]:
-        """Return the points of those memories that are what they were, by id; nothing of any is held after that."""
-        held = {memory.id: (memory, self._held.pop(memory.id, None)) for memory in memories}
-        return {key: found[1] for key, (memory, found) in held.items() if found and found[0] is memory}
+    def take(self, user_id: str, memories: Sequence[Memory]) -> dict[str, Point]:
+        """Return the points of those memories that are what they were, by id; nothing is held of the user after that.
+
+        So a commit that erases leaves no text here, whatever was prepared before it.
+        """
+        held = self._held.pop(user_id, {})
+        return {one.id: held[one.id][1] for one in memories if one.id in held and held[one.id][0] is one}
 
     def clear(self) -> None:
         """Keep none."""

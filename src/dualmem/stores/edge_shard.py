@@ -133,19 +133,14 @@ class Shard:
 
     def ready(self, points: Sequence[Point]) -> list[Ready]:
         """See `Backend.ready`. Converting takes longer than writing: what has time for it before should use that."""
-        waiting = [point for point in points if not isinstance(point, Ready)]
-        for point in waiting:
-            self.spec.check(point.vectors)
-            check_payload(point.payload)
+        return [point if isinstance(point, Ready) else self._converted(point) for point in points]
+
+    def _converted(self, point: Point) -> Ready:
+        self.spec.check(point.vectors)
+        check_payload(point.payload)
         with edge_errors(self._path):
-            return [
-                point
-                if isinstance(point, Ready)
-                else Ready(
-                    point.id, point.payload, point.vectors, qe.Point(point.id, _vectors(point.vectors), point.payload)
-                )
-                for point in points
-            ]
+            native = qe.Point(point.id, _vectors(point.vectors), point.payload)
+        return Ready(point.id, point.payload, point.vectors, native)
 
     def set_payload(self, ids: Sequence[str], payload: Payload) -> None:
         """See `Backend.set_payload`."""

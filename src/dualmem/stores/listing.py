@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf, nextafter
 from typing import Literal
 
@@ -51,7 +50,7 @@ class Listing:
             order_by: Memories without this time are left out.
             descending: The latest first.
         """
-        total = await self._backend.count(MEMORIES, _narrowed(where, Condition(order_by, low=_EVER)))
+        total = await self._backend.count(MEMORIES, where.narrowed(Condition(order_by, low=_EVER)))
         if offset >= total or limit <= 0:
             return []
         # Which of several at one instant a database returns first is not settled: the times at both ends of the page
@@ -74,7 +73,7 @@ class Listing:
             if descending
             else Condition(order_by, high=nextafter(first, -inf))
         )
-        passed = await self._backend.count(MEMORIES, _narrowed(where, before))
+        passed = await self._backend.count(MEMORIES, where.narrowed(before))
         order = await self._between(where, order_by, min(first, last), max(first, last))
         if descending:
             order.reverse()
@@ -94,14 +93,12 @@ class Listing:
         """Return how many of the memories that meet `where` come before `memory`, which need not, by `order_of`."""
         place = order_of(memory)
         told = place[0]
-        earlier = await self._backend.count(
-            MEMORIES, _narrowed(where, Condition("known_at", high=nextafter(told, -inf)))
-        )
+        earlier = await self._backend.count(MEMORIES, where.narrowed(Condition("known_at", high=nextafter(told, -inf))))
         return earlier + sum(other < place for other in await self._between(where, "known_at", told, told))
 
     async def _between(self, where: Filter, order_by: TimeField, low: float, high: float) -> list[Place]:
         """Return the places of the memories with a time from `low` to `high`, in order."""
-        near = await self.ids(_narrowed(where, Condition(order_by, low=low, high=high)))
+        near = await self.ids(where.narrowed(Condition(order_by, low=low, high=high)))
         found = await self._backend.retrieve(MEMORIES, near, fields=(order_by, "position"))
         return sorted((row[order_by], row.get("position", 0), key) for key, row in found.items())
 
@@ -129,7 +126,3 @@ class Listing:
 def order_of(memory: Memory) -> Place:
     """Return a memory's place in the order of when memories were told."""
     return memory.known_at.timestamp(), memory.position, memory.id
-
-
-def _narrowed(where: Filter, condition: Condition) -> Filter:
-    return replace(where, conditions=(*where.conditions, condition))

@@ -393,22 +393,21 @@ class Store:
         await self._carry_out(Commit.read(user_id, found["body"]))
         await self._backend.delete(CONTROL, [journal])
 
-    async def prepare(self, memories: Sequence[Memory]) -> None:
-        """Make the points of memories that a commit may write; while a model is asked, there is time for it.
+    async def prepare(self, user_id: str, memories: Sequence[Memory]) -> None:
+        """Make the points of memories that a user's next commit may write: there is time while a model is asked.
 
         Raises:
             ModelUnavailable: The embedding model failed.
             EmbeddingMismatch: It makes vectors of another size than the store's.
         """
         points = await self._backend.ready(MEMORIES, await self._memory_points(memories))
-        self._prepared.hold(memories, points)
+        self._prepared.hold(user_id, memories, points)
 
-    async def _new_points(self, memories: Sequence[Memory]) -> list[Point]:
-        """Return the points of new memories; those that were changed since they were made, anew."""
-        made = self._prepared.take(memories)
-        anew = await self._memory_points([memory for memory in memories if memory.id not in made])
-        made |= {point.id: point for point in anew}
-        return [made[memory.id] for memory in memories]
+    async def _new_points(self, commit: Commit) -> list[Point]:
+        """Return the points of a commit's new memories; those that were changed since they were made, anew."""
+        made = self._prepared.take(commit.user_id, commit.new)
+        anew = await self._memory_points([memory for memory in commit.new if memory.id not in made])
+        return [*made.values(), *anew]
 
     async def _memory_points(self, memories: Sequence[Memory]) -> list[Point]:
         vectors = await self._embedder.documents([memory_text(memory) for memory in memories])
@@ -419,7 +418,7 @@ class Store:
 
     async def _carry_out(self, commit: Commit) -> None:
         """Write what is new before what it retires, then mark the turns."""
-        await self._backend.upsert(MEMORIES, await self._new_points(commit.new))
+        await self._backend.upsert(MEMORIES, await self._new_points(commit))
         for memory in commit.changed:
             await self._backend.set_payload(MEMORIES, [memory.id], memory_payload(memory))
         kept = [Point(one.id, rejection_payload(one), {}) for one in commit.rejections]

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import zip_longest
 
 from dualmem.records.memory import Interval
-from dualmem.retrieval.leads import Leads
+from dualmem.retrieval.pattern_index import PatternIndex
 from dualmem.retrieval.times import patterns, periods, rules, vocabulary
 
 
@@ -85,7 +85,7 @@ _Expression = tuple[re.Pattern[str], rules.Rule, re.Pattern[str] | None]
 @dataclass(frozen=True, slots=True)
 class _Grammar:
     english: tuple[_Expression, ...]
-    spaced: Leads[_Expression]
+    spaced: PatternIndex[_Expression]
     """Those of English, and those of other languages that write blanks."""
     unspaced: tuple[_Expression, ...]
     """Each needs a letter that is not in ASCII."""
@@ -109,7 +109,7 @@ def _grammar() -> _Grammar:
     others = (*spaced, (patterns.regex("hier"), _hier, None))
     return _Grammar(
         english=english,
-        spaced=Leads((expression[0], expression) for expression in (*english, *others)),
+        spaced=PatternIndex((expression[0], expression) for expression in (*english, *others)),
         unspaced=tuple(
             (re.compile(rf"(?<!\d){pattern}"), _said(template), None) for pattern, template in patterns.SCRIPTS
         ),

@@ -32,7 +32,6 @@ _SIGN: Final = re.compile(r"[^\w\s]")
 _DIGIT: Final = "0"
 """Stands for a digit of any script, whatever follows."""
 
-
 _END: Final = " "
 """Stands behind a whole word."""
 
@@ -43,7 +42,7 @@ class _Unknown(Exception):
     """A pattern may begin with anything."""
 
 
-class Leads(Generic[T]):
+class PatternIndex(Generic[T]):
     """Patterns, each with what it is for, in an order that is kept.
 
     Args:
@@ -53,30 +52,30 @@ class Leads(Generic[T]):
     def __init__(self, patterns: Iterable[tuple[re.Pattern[str], T]]) -> None:
         self._patterns = list(patterns)
         self._all = tuple(use for _, use in self._patterns)
-        self._by_lead: dict[str, list[int]] | None = None
+        self._by_beginning: dict[str, list[int]] | None = None
 
     def prepare(self) -> None:
         """Read the patterns: a millisecond for each, which pays from some hundred texts on; until then all fit."""
-        if self._by_lead is not None or _parser is None:
+        if self._by_beginning is not None or _parser is None:
             return
-        by_lead: dict[str, list[int]] = {_ALWAYS: []}
+        by_beginning: dict[str, list[int]] = {_ALWAYS: []}
         for place, (pattern, _) in enumerate(self._patterns):
-            for lead in _leads(pattern):
-                by_lead.setdefault(lead, []).append(place)
-        self._by_lead = by_lead
+            for beginning in _beginnings_of(pattern):
+                by_beginning.setdefault(beginning, []).append(place)
+        self._by_beginning = by_beginning
 
     def fitting(self, text: str) -> Sequence[T]:
         """Return what those patterns are for that can match `text`, in their order."""
-        by_lead = self._by_lead
-        if by_lead is None:
+        by_beginning = self._by_beginning
+        if by_beginning is None:
             return self._all
-        places = set(by_lead[_ALWAYS])
-        for lead in by_lead.keys() & _beginnings(text):
-            places.update(by_lead[lead])
+        places = set(by_beginning[_ALWAYS])
+        for beginning in by_beginning.keys() & _beginnings_in(text):
+            places.update(by_beginning[beginning])
         return [self._all[place] for place in sorted(places)]
 
 
-def _beginnings(text: str) -> set[str]:
+def _beginnings_in(text: str) -> set[str]:
     """Return the beginnings of a text's words, its other signs, a mark for a digit, and each letter beyond ASCII."""
     found: set[str] = set(_SIGN.findall(text))
     for word in set(_WORD.findall(text)):
@@ -88,7 +87,7 @@ def _beginnings(text: str) -> set[str]:
     return found
 
 
-def _leads(pattern: re.Pattern[str]) -> set[str]:
+def _beginnings_of(pattern: re.Pattern[str]) -> set[str]:
     """Return the beginnings of which there is one in every text that a pattern matches, or the mark of no such."""
     always = {_ALWAYS}
     if pattern.flags & re.IGNORECASE:
@@ -97,15 +96,15 @@ def _leads(pattern: re.Pattern[str]) -> set[str]:
         first = _first(_parser.parse(pattern.pattern, pattern.flags))
     except _Unknown:
         return always
-    leads: set[str] = set()
+    beginnings: set[str] = set()
     for start, anchored, _ in first:
         if anchored and _WORD.match(start):
-            leads.add(start)
+            beginnings.add(start)
         elif start and (not start[0].isascii() or _SIGN.match(start)):
-            leads.add(start[0])
+            beginnings.add(start[0])
         else:
             return always
-    return leads
+    return beginnings
 
 
 _Start = tuple[str, bool, bool]
@@ -177,7 +176,8 @@ def _starts_of(part: Any) -> set[_Start]:
             least, most, inner = value
             # What is repeated may be followed by itself, so that nothing after it is known.
             starts = {(start, anchored, reading and most == 1) for start, anchored, reading in _first(inner)}
-            starts |= set() if least else {_NOTHING}
+            if not least:
+                starts.add(_NOTHING)
         case _:
             raise _Unknown
     return starts

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dualmem.ingestion.suspicion import folded
 from dualmem.ingestion.suspicion_languages import LANGUAGE_RULES
 from dualmem.ingestion.suspicion_rules import RULES
-from dualmem.retrieval.leads import Leads
+from dualmem.retrieval.pattern_index import PatternIndex
 from dualmem.retrieval.times import patterns
 
 RULE_PATTERNS = [rule.pattern for rule in (*RULES, *LANGUAGE_RULES)]
@@ -37,10 +37,10 @@ FORMS = [
 ]
 
 
-def prepared(found: list[re.Pattern[str]]) -> Leads[re.Pattern[str]]:
-    leads = Leads((pattern, pattern) for pattern in found)
-    leads.prepare()
-    return leads
+def prepared(found: list[re.Pattern[str]]) -> PatternIndex[re.Pattern[str]]:
+    index = PatternIndex((pattern, pattern) for pattern in found)
+    index.prepare()
+    return index
 
 
 EVERY = prepared([*TIME_PATTERNS, *RULE_PATTERNS])
@@ -51,10 +51,10 @@ WORDS = sorted({word for pattern in (*TIME_PATTERNS, *RULE_PATTERNS) for word in
 @given(data=st.data())
 def test_what_a_pattern_matches_is_searched_for_it(form: str, data: st.DataObject) -> None:
     pattern = re.compile(form)
-    leads = prepared([pattern])
+    index = prepared([pattern])
     text = data.draw(st.from_regex(pattern))
     if pattern.search(text):
-        assert leads.fitting(text) == [pattern]
+        assert index.fitting(text) == [pattern]
 
 
 @given(st.lists(st.sampled_from(WORDS) | st.text(max_size=6), max_size=30), st.sampled_from([" ", "'", ": ", "-", ""]))
@@ -73,9 +73,9 @@ def test_most_patterns_are_not_searched_for_in_an_ordinary_text() -> None:
 
 def test_all_patterns_fit_until_they_are_read() -> None:
     one, other = re.compile(r"\bone"), re.compile(r"\bother")
-    leads = Leads([(one, 1), (other, 2)])
-    assert list(leads.fitting("nothing")) == [1, 2]
-    leads.prepare()
-    assert list(leads.fitting("the other one")) == [1, 2]
-    assert list(leads.fitting("the other")) == [2]
-    assert list(leads.fitting("nothing")) == []
+    index = PatternIndex([(one, 1), (other, 2)])
+    assert list(index.fitting("nothing")) == [1, 2]
+    index.prepare()
+    assert list(index.fitting("the other one")) == [1, 2]
+    assert list(index.fitting("the other")) == [2]
+    assert list(index.fitting("nothing")) == []
